@@ -1,0 +1,62 @@
+# Every command does its own set-up: the environment in .venv is made, and made anew when requirements/ changes.
+# Real clusters come from `gpuyard sandbox` (sandbox/README.md), which keeps its binaries in ~/.cache/gpuyard.
+
+PYTHON ?= python3
+GROUND ?= processes
+BIN := .venv/bin
+STAMP := .venv/.made-from
+
+.DEFAULT_GOAL := help
+.PHONY: help venv demo demo-down check lint types unit test bench soak lock clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+venv: $(STAMP) ## the Python environment in .venv
+
+$(STAMP): requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "gpuyard needs Python 3.11 or newer; $(PYTHON) is older. Name one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@echo "==> making .venv from requirements/dev.txt (once; about a minute)" >&2
+	@$(PYTHON) -m venv --clear .venv || \
+	  { echo "python3 -m venv does not work here; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: venv ## a real control plane, 4 nodes x 8 mock GPUs, pods that get GPUs by queue
+	@$(BIN)/gpuyard demo --ground $(GROUND)
+
+demo-down: venv ## end the demo and leave nothing behind
+	@$(BIN)/gpuyard demo --ground $(GROUND) --down
+
+lint: venv
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@PYTHONPATH= $(BIN)/lint-imports --cache-dir .import_linter_cache
+
+types: venv
+	@$(BIN)/mypy
+
+unit: venv
+	@$(BIN)/python -m pytest tests --ignore=tests/cluster -n 2 -q
+
+check: lint types unit ## lint, types, unit tests: what to run before each commit
+
+test: venv ## everything: lint, types, unit tests, every ground
+	@$(BIN)/python -m tests.run
+
+bench: venv ## the figures of benchmarks/README.md
+	@$(BIN)/python -m benchmarks
+
+soak: venv ## the long runs
+	@$(BIN)/python -m tests.run --soak
+
+lock: venv ## requirements/*.txt anew, newest versions, with hashes
+	@$(BIN)/python -m pip install --quiet uv
+	@cd requirements && for name in base dev; do \
+	  ../$(BIN)/uv pip compile --quiet --universal --upgrade --python-version 3.11 --generate-hashes \
+	    --no-emit-index-url --no-header $$name.in -o $$name.txt; done
+
+clean: ## remove what was made here; the cache of binaries stays (gpuyard sandbox cache --clear)
+	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

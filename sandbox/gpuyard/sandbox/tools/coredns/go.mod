@@ -1,0 +1,11 @@
+module gpuyard.io/sandbox/tools/coredns
+
+go 1.26.0
+
+tool (
+	github.com/coredns/coredns
+)
+
+require (
+	github.com/coredns/coredns v1.14.2
+)
