@@ -1,0 +1,38 @@
+"""All the nodes together: what they add up to, and a memory of which ones a kind of pod may stand on.
+
+A `Fleet` is made anew whenever a node changes, so what it remembers (`memo`) is never out of date.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+from gpuyard.engine.model import GPU, NOTHING, Amounts, Node, Shape
+
+
+class Fleet(msgspec.Struct, frozen=True, eq=False):
+    """The nodes by name, and what follows from them alone."""
+
+    nodes: Mapping[str, Node] = {}
+    capacity: Amounts = NOTHING
+    """What all nodes that count offer, in a dip as much as before."""
+    smallest_gpu: int = 0
+    """MiB of the smallest GPU; 0: no node says."""
+    largest_gpu: int = 0
+    memo: dict[Shape, frozenset[str] | None] = msgspec.field(default_factory=dict)
+    """The open nodes whose labels and taints suit a shape; None: all of them."""
+
+    @classmethod
+    def of(cls, nodes: Mapping[str, Node]) -> "Fleet":
+        """The fleet of these nodes."""
+        sizes = [n.gpu_memory for n in nodes.values() if n.gpus and n.gpu_memory]
+        return cls(nodes, _capacity(nodes.values()), min(sizes, default=0), max(sizes, default=0))
+
+
+def _capacity(nodes: Iterable[Node]) -> Amounts:
+    gpus = cpu = memory = 0
+    for node in nodes:
+        if node.counts:
+            gpus += max(node.gpus, node.stable_gpus)
+            cpu += node.cpu
+            memory += node.memory
+    return Amounts(gpus * GPU, cpu, memory)

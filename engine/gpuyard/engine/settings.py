@@ -1,0 +1,105 @@
+"""The engine's settings with their defaults, and how one is read from text (`--set KEY=VALUE`, configuration)."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+import msgspec
+from gpuyard.engine.model import SCALE
+
+Phase = Literal["allocate", "consolidate", "reclaim", "preempt", "evict-stale"]
+PHASES: tuple[Phase, ...] = ("allocate", "consolidate", "reclaim", "preempt", "evict-stale")
+
+_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
+
+
+class SettingError(ValueError):
+    """A setting that does not exist or cannot be read; the text says which and what would do."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """How the engine decides. Durations in whole seconds, ratios in `SCALE`; the names outside are those of `KEYS`."""
+
+    phases: tuple[Phase, ...] = PHASES
+    cycles: int = 20
+    placement: Literal["pack", "spread"] = "pack"
+    default_queue: str = ""
+    pods_without_queue: Literal["pass", "refuse"] = "pass"
+    namespace_match: Literal["off", "name", "label"] = "off"
+    promise_ttl: int = 300
+    capacity_grace: int = 300
+    max_moved: int = 16
+    """Workloads that one consolidation may move; -1: no limit."""
+    keep_nodes_empty: bool = False
+    staleness_grace: int = 60
+    honor_disruption_budgets: bool = True
+    fairshare_k: int = SCALE
+    saturation_multiplier: int = SCALE
+
+    def with_text(self, key: str, text: str) -> "Settings":
+        """These settings with one given as text under its outside name; raises `SettingError`."""
+        if key not in KEYS:
+            raise SettingError(f"{key}: no such setting; known are {', '.join(KEYS)}")
+        field, read = KEYS[key]
+        try:
+            value = read(text)
+        except ValueError as why:
+            raise SettingError(f"{key}: {why}") from None
+        return msgspec.structs.replace(self, **{field: value})
+
+
+def duration(text: str) -> int:
+    """Read `90s`, `1m30s`, `-1s` as seconds, rounded up to a whole one; raises `ValueError`."""
+    sign, body = (-1, text[1:]) if text.startswith("-") else (1, text)
+    parts = re.findall(r"(\d+)(?:\.(\d{1,3})\d*)?(ms|[smh])", body)
+    if body == "0":
+        return 0
+    if not parts or not re.fullmatch(r"(?:\d+(?:\.\d+)?(?:ms|[smh]))+", body):
+        raise ValueError(f"{text!r} is not a duration, as 60s or 1m30s")
+    millis = sum(
+        (int(whole) * 1000 + int(part.ljust(3, "0") or 0)) * _UNITS[unit] // 1000 for whole, part, unit in parts
+    )
+    return sign * -(-millis // 1000)
+
+
+def scaled(text: str) -> int:
+    """Read a decimal number of at most six places as a multiple of `SCALE`; raises `ValueError`."""
+    if not re.fullmatch(r"\d+(\.\d{1,6})?", text):
+        raise ValueError(f"{text!r} is not a number with at most six decimal places")
+    whole, _, part = text.partition(".")
+    return int(whole) * SCALE + int(part.ljust(6, "0"))
+
+
+def _integer(text: str) -> int:
+    if not re.fullmatch(r"-?\d{1,9}", text):
+        raise ValueError(f"{text!r} is not a whole number")
+    return int(text)
+
+
+def _choice(*options: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in options:
+            raise ValueError(f"{text!r} is none of {', '.join(options)}")
+        return text
+
+    return read
+
+
+def _switch(text: str) -> bool:
+    return _choice("true", "false")(text) == "true"
+
+
+KEYS: Mapping[str, tuple[str, Callable[[str], object]]] = {
+    "defaultQueue": ("default_queue", str),
+    "podsWithoutQueue": ("pods_without_queue", _choice("pass", "refuse")),
+    "namespaceMatch": ("namespace_match", _choice("off", "name", "label")),
+    "promise.ttl": ("promise_ttl", duration),
+    "capacity.grace": ("capacity_grace", duration),
+    "consolidation.maxMoved": ("max_moved", _integer),
+    "consolidation.keepNodesEmpty": ("keep_nodes_empty", _switch),
+    "staleness.gracePeriod": ("staleness_grace", duration),
+    "honorDisruptionBudgets": ("honor_disruption_budgets", _switch),
+    "fairshare.k": ("fairshare_k", scaled),
+    "reclaim.saturationMultiplier": ("saturation_multiplier", scaled),
+}
+"""Outside name of each setting: its field and how its text is read."""
