@@ -1,0 +1,1 @@
+"""The commands `gpuyard` and `kubectl gpuyard`."""

@@ -1,0 +1,1 @@
+"""The topology as NVIDIA's metrics."""

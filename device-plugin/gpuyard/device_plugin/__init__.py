@@ -1,0 +1,1 @@
+"""Mock nvidia.com/gpu towards kubelet."""

@@ -1,0 +1,1 @@
+"""Writes who uses which mock GPU how much into the topology."""
