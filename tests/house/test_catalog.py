@@ -1,5 +1,6 @@
 """rows.toml is well formed, and a row counts as shown under one strict rule."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -65,9 +66,9 @@ def test_an_unknown_ground_in_the_list_is_named(tmp_path: Path) -> None:
 
 def test_reports_of_several_runs_are_read_together(tmp_path: Path) -> None:
     one, two = tmp_path / "one.json", tmp_path / "two.json"
-    one.write_text('{"E-02": [1], "E-01": [1]}')
-    two.write_text('{"E-02": [2]}')
-    assert list(merge([one, two]).items()) == [("E-01", [1]), ("E-02", [1, 2])]
+    one.write_text(json.dumps({"E-02": [entry("a")], "E-01": [entry()]}))
+    two.write_text(json.dumps({"E-02": [entry("b")]}))
+    assert list(merge([one, two]).items()) == [("E-01", [entry()]), ("E-02", [entry("a"), entry("b")])]
 
 
 def test_the_rows_shown_are_named() -> None:
