@@ -1,0 +1,291 @@
+"""The extender's one mutable truth: what the watches said, plus what was granted and is not yet seen.
+
+The life of a pod, as the ledger counts it:
+
+                granted                        seen waiting
+        Gone ────────────▶ Expected ────────────────────────────┐
+         │  ◀──────────────┘   │                                ▼
+         │   lapsed            │ seen placed     granted    Reserved ──┐
+         │ seen waiting        │              ┌───────────▶  │    ▲     │ lapsed
+         ├────────────────▶ Pending ──────────┘              │    └─ adopted (at start only)
+         │                     │  ◀──────────────────────────┼──────────┘
+         │ seen placed         │ seen placed                 │ seen placed
+         └────────────────▶  Bound  ◀────────────────────────┘
+
+    and from everywhere back to Gone once it has ended.
+
+A pod that is Expected, Reserved or Bound counts as allocated in its queue. A reservation belongs to a pod's UID: it is
+made when filter says yes, made again as often as filter is asked again, confirmed by the watch, and lapses when
+kube-scheduler says later that it did not place the pod, when filter refuses the pod after all, when binding fails, or
+when its time is over.
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+
+import msgspec
+from gpuyard.engine.model import Node, Pod, Queue, State, Workload
+from gpuyard.engine.snapshot import Draft, Snapshot
+from msgspec.structs import replace
+
+IN_FLIGHT = 1.0
+"""Seconds after a yes in which a refusal by kube-scheduler may still be that of the cycle before."""
+
+
+class Phase(StrEnum):
+    """Where a pod stands."""
+
+    GONE = "Gone"
+    PENDING = "Pending"
+    EXPECTED = "Expected"
+    RESERVED = "Reserved"
+    BOUND = "Bound"
+
+
+class Event(StrEnum):
+    """What can happen to it."""
+
+    SEEN_WAITING = "seen waiting"
+    SEEN_PLACED = "seen placed"
+    GRANTED = "granted"
+    ADOPTED = "adopted"
+    LAPSED = "lapsed"
+    ENDED = "ended"
+
+
+_G, _P, _E, _R, _B = Phase.GONE, Phase.PENDING, Phase.EXPECTED, Phase.RESERVED, Phase.BOUND
+_EVENTS = (Event.SEEN_WAITING, Event.SEEN_PLACED, Event.GRANTED, Event.ADOPTED, Event.LAPSED, Event.ENDED)
+
+TRANSITIONS: Mapping[Phase, Mapping[Event, Phase]] = {
+    #  in ...                 seen waiting, placed, granted, adopted, lapsed, ended
+    _G: dict(zip(_EVENTS, (_P, _B, _E, _R, _G, _G), strict=True)),
+    _P: dict(zip(_EVENTS, (_P, _B, _R, _R, _P, _G), strict=True)),
+    _E: dict(zip(_EVENTS, (_R, _B, _E, _E, _G, _G), strict=True)),
+    _R: dict(zip(_EVENTS, (_R, _B, _R, _R, _P, _G), strict=True)),
+    _B: dict(zip(_EVENTS, (_B, _B, _B, _B, _B, _G), strict=True)),
+}
+"""The next phase, for every phase and event: nothing that arrives out of order is an error."""
+
+GRANTED = frozenset({Phase.EXPECTED, Phase.RESERVED})
+"""The phases in which a pod counts although no watch has shown it on a node."""
+
+
+class Sighting(msgspec.Struct, frozen=True, kw_only=True):
+    """What a watch, or the pod inside a call, says of a pod at one moment."""
+
+    pod: Pod
+    workload: Workload | None = None
+    """None: the pod is not governed."""
+    version: int = 0
+    """The object's resourceVersion: later ones are larger."""
+    verdict: str | None = None
+    """kube-scheduler's message when it last found no place; None: it has not said so."""
+
+
+class Reservation(msgspec.Struct, frozen=True):
+    """What was granted: since when, until when, and what the pod looked like then."""
+
+    since: float
+    until: float
+    version: int
+    verdict: str | None
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """A pod in the ledger."""
+
+    phase: Phase
+    seen: Sighting
+    reservation: Reservation | None = None
+
+    @property
+    def counted(self) -> Pod:
+        """The pod as the snapshot has it: a reserved one stands already, though nobody knows where."""
+        return replace(self.seen.pod, state=State.BOUND, node="") if self.phase in GRANTED else self.seen.pod
+
+
+class Ledger:
+    """The pods with their reservations, and the snapshot that counts them. Times are seconds of one monotonic clock."""
+
+    def __init__(self, snapshot: Snapshot | None = None) -> None:
+        self._snapshot = snapshot or Snapshot.build()
+        self._draft: Draft | None = None
+        self._entries: dict[str, Entry] = {}
+        self._teams: dict[str, tuple[Workload, frozenset[str]]] = {}
+        self._until: dict[str, float] = {}
+        self._released: set[str] = set()
+
+    # --- reading ---
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The cluster as it counts now: with all reservations."""
+        if self._draft is not None:
+            self._snapshot, self._draft = self._draft.done(), None
+        return self._snapshot
+
+    @property
+    def entries(self) -> Mapping[str, Entry]:
+        """The pods by key."""
+        return self._entries
+
+    @property
+    def reserved(self) -> int:
+        """How many pods count although no watch has shown them on a node."""
+        return len(self._until)
+
+    def latest(self, seen: Sighting) -> Sighting:
+        """The newest that is known of this pod: what the ledger has, or `seen`."""
+        entry = self._entries.get(seen.pod.key)
+        if entry is None or entry.seen.pod.uid != seen.pod.uid:
+            return seen
+        return max(entry.seen, seen, key=lambda one: one.version)
+
+    def waiting(self, seen: Sighting) -> Snapshot:
+        """The cluster with this pod waiting, whatever was granted to it: what its gates are asked on."""
+        snapshot, pod = self.snapshot, seen.pod
+        if snapshot.pods.get(pod.key) == pod:
+            return snapshot
+        if seen.workload is not None and pod.workload not in snapshot.workloads:
+            snapshot = snapshot.with_workload(seen.workload)
+        return snapshot.with_pod(pod)
+
+    def take_released(self) -> frozenset[str]:
+        """The queues in which reservations have lapsed since the last call: kube-scheduler wakes nobody for that."""
+        released, self._released = frozenset(self._released), set()
+        return released
+
+    # --- what the watches say ---
+
+    def see(self, seen: Sighting) -> None:
+        """A watch shows this pod; older news than what is known is passed over."""
+        entry = self._entries.get(seen.pod.key)
+        if entry is not None and entry.seen.pod.uid != seen.pod.uid:
+            self.end(seen.pod.key, entry.seen.pod.uid)
+        elif entry is not None and seen.version < entry.seen.version:
+            seen = entry.seen  # a call was ahead of the watch
+        self._move(seen, _news(seen.pod))
+
+    def adopt(self, seen: Sighting, until: float) -> None:
+        """At start: kube-scheduler may be binding this pod, so it counts until kube-scheduler's next word on it."""
+        self._move(seen, Event.ADOPTED, Reservation(float("-inf"), until, seen.version, seen.verdict))
+
+    def end(self, key: str, uid: str) -> None:
+        """The pod is deleted for good."""
+        entry = self._entries.get(key)
+        if entry is not None and entry.seen.pod.uid == uid:
+            self._move(entry.seen, Event.ENDED)
+            self._remove(entry.seen.pod)
+
+    def put_workload(self, workload: Workload) -> None:
+        """A workload has changed apart from its pods; one that nobody belongs to yet comes with its first pod."""
+        if workload.key in self._teams:
+            self._teams[workload.key] = (workload, self._teams[workload.key][1])
+            self._changes.put_workload(workload)
+
+    def put_nodes(self, nodes: Iterable[Node]) -> None:
+        """These nodes are new or changed."""
+        self._changes.put_nodes(nodes)
+
+    def drop_node(self, name: str) -> None:
+        """This node is gone."""
+        self._changes.drop_node(name)
+
+    def put_queue(self, queue: Queue) -> None:
+        """This queue is new or changed."""
+        self._changes.put_queue(queue)
+
+    def drop_queue(self, name: str) -> None:
+        """This queue is gone."""
+        self._changes.drop_queue(name)
+
+    def become(self, snapshot: Snapshot) -> None:
+        """Go on from `snapshot`: `self.snapshot` with other changes than of pods, nodes and queues."""
+        self._snapshot, self._draft = snapshot, None
+
+    # --- what was answered ---
+
+    def reserve(self, seen: Sighting, *, now: float, until: float) -> None:
+        """Filter says yes: from now on the pod counts."""
+        self._move(self.latest(seen), Event.GRANTED, Reservation(now, until, seen.version, seen.verdict))
+
+    def lapse(self, key: str, uid: str) -> None:
+        """What was granted to this pod, if anything was, no longer holds."""
+        entry = self._entries.get(key)
+        if entry is not None and entry.seen.pod.uid == uid:
+            self._move(entry.seen, Event.LAPSED)
+
+    def expire(self, now: float) -> None:
+        """Let the reservations lapse whose time is over."""
+        for key in [key for key, until in self._until.items() if until <= now]:
+            self._move(self._entries[key].seen, Event.LAPSED)
+
+    # --- the one place where a phase changes ---
+
+    def _move(self, seen: Sighting, event: Event, granted: Reservation | None = None) -> None:
+        old = self._entries.get(seen.pod.key)
+        before = old.phase if old else Phase.GONE
+        after = TRANSITIONS[before][event]
+        if before in GRANTED and after in (Phase.PENDING, Phase.GONE):
+            self._released.add(seen.workload.queue or "" if seen.workload else "")
+        if after is Phase.GONE and event is Event.LAPSED:
+            self._remove(seen.pod)
+        else:
+            reservation = granted or _kept(old, seen) if after in GRANTED else None
+            self._put(Entry(after, seen, reservation), old)
+
+    def _put(self, entry: Entry, old: Entry | None) -> None:
+        pod, workload = entry.seen.pod, entry.seen.workload
+        self._entries[pod.key] = entry
+        self._until.pop(pod.key, None)
+        if entry.reservation is not None:
+            self._until[pod.key] = entry.reservation.until
+        if workload is not None:
+            self._join(workload, pod.key)
+        if old is None or old.counted != entry.counted:
+            self._changes.put_pods((entry.counted,))
+        if old is not None and old.seen.pod.workload != pod.workload:
+            self._leave(old.seen.pod)
+
+    def _join(self, workload: Workload, pod: str) -> None:
+        known, team = self._teams.get(workload.key, (None, frozenset()))
+        if known != workload:
+            self._changes.put_workload(workload)
+        if known != workload or pod not in team:
+            self._teams[workload.key] = (workload, team | {pod})
+
+    def _remove(self, pod: Pod) -> None:
+        self._entries.pop(pod.key, None)
+        self._until.pop(pod.key, None)
+        self._changes.drop_pods((pod.key,))
+        self._leave(pod)
+
+    def _leave(self, pod: Pod) -> None:
+        if pod.workload not in self._teams:
+            return
+        workload, team = self._teams[pod.workload]
+        self._teams[pod.workload] = (workload, team - {pod.key})
+        if team <= {pod.key}:
+            del self._teams[pod.workload]
+            self._changes.drop_workload(pod.workload)
+
+    @property
+    def _changes(self) -> Draft:
+        if self._draft is None:
+            self._draft = self._snapshot.draft()
+        return self._draft
+
+
+def _news(pod: Pod) -> Event:
+    if pod.state is State.PENDING:
+        return Event.SEEN_WAITING
+    ended = pod.state in (State.SUCCEEDED, State.FAILED) or not pod.node
+    return Event.ENDED if ended else Event.SEEN_PLACED
+
+
+def _kept(old: Entry | None, seen: Sighting) -> Reservation | None:
+    """The reservation after news of the pod: a later refusal leaves it the time that a binding in flight needs."""
+    reservation = old.reservation if old else None
+    if reservation is None or seen.verdict in (None, reservation.verdict) or seen.version <= reservation.version:
+        return reservation
+    return replace(reservation, until=min(reservation.until, reservation.since + IN_FLIGHT))

@@ -1,0 +1,111 @@
+"""The Kubernetes objects as the extender sees them: the engine's forms, with versions and a few fields more."""
+
+import msgspec
+from gpuyard.engine.kube import objects
+from msgspec import Raw
+
+
+class Meta(objects.Meta, rename="camel"):
+    """`metadata` with the object's version."""
+
+    resource_version: str = ""
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`; of a cluster-scoped object its name."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name or ""
+
+    @property
+    def version(self) -> int:
+        """The version as a number: later ones are larger. 0 when there is none, as in a hand-written call."""
+        return int(self.resource_version) if self.resource_version.isdecimal() else 0
+
+
+class PodCondition(msgspec.Struct):
+    """An entry of a pod's `status.conditions`."""
+
+    type: str
+    status: str
+    message: str | None = None
+
+
+class PodStatus(objects.PodStatus, rename="camel"):
+    """`status` of a Pod with kube-scheduler's word on it."""
+
+    conditions: list[PodCondition] | None = None
+
+
+class Volume(msgspec.Struct, rename="camel"):
+    """An entry of `spec.volumes`: whether it has to be bound first."""
+
+    persistent_volume_claim: Raw | None = None
+    ephemeral: Raw | None = None
+
+
+class PodSpec(objects.PodSpec, rename="camel"):
+    """`spec` of a Pod with its volumes."""
+
+    volumes: list[Volume] | None = None
+
+
+class Pod(objects.Pod, kw_only=True):
+    """v1 Pod."""
+
+    metadata: Meta
+    spec: PodSpec | None = None
+    status: PodStatus | None = None
+
+    @property
+    def verdict(self) -> str | None:
+        """kube-scheduler's message if the last thing that it said is that it found no place."""
+        conditions = (self.status.conditions if self.status else None) or ()
+        said = (c.message or "" for c in conditions if c.type == "PodScheduled" and c.status == "False")
+        return next(said, None)
+
+    @property
+    def claims_volumes(self) -> bool:
+        """Whether binding it may wait for volumes."""
+        volumes = (self.spec.volumes if self.spec else None) or ()
+        return any(v.persistent_volume_claim is not None or v.ephemeral is not None for v in volumes)
+
+
+class Node(objects.Node, kw_only=True):
+    """v1 Node."""
+
+    metadata: Meta
+
+
+class Namespace(objects.Namespace, kw_only=True):
+    """v1 Namespace."""
+
+    metadata: Meta
+
+
+class Queue(objects.Queue, kw_only=True):
+    """scheduling.run.ai/v2 Queue."""
+
+    metadata: Meta
+
+
+class PodGroup(objects.PodGroup, kw_only=True):
+    """scheduling.run.ai/v2alpha2 PodGroup."""
+
+    metadata: Meta
+
+
+class PriorityClass(objects.PriorityClass, kw_only=True):
+    """scheduling.k8s.io/v1 PriorityClass."""
+
+    metadata: Meta
+
+
+class PodDisruptionBudget(objects.PodDisruptionBudget, kw_only=True):
+    """policy/v1 PodDisruptionBudget."""
+
+    metadata: Meta
+
+
+class Plan(objects.Plan, kw_only=True):
+    """gpuyard.io/v1alpha1 Plan."""
+
+    metadata: Meta

@@ -1,0 +1,223 @@
+"""What kube-scheduler sends and what it reads: the messages of the scheduler extender protocol, version 1.
+
+The names on the wire are Go's own (`NodeNames`, `PodUID`): no JSON tags, so Go reads them in any case, and people's
+scripts write them in any case. A body is read by the exact names first, which is fast; only when something is missing
+then are its keys respelt and read again. Objects of Kubernetes inside (`Pod`, `Nodes.items`) are never respelt.
+"""
+
+from collections.abc import Iterable, Mapping
+from types import UnionType
+from typing import Any, Generic, TypeVar, Union, get_args, get_origin
+
+import msgspec
+from gpuyard.extender.objects import Pod
+from msgspec import UNSET, Raw, UnsetType, field
+from msgspec.json import Decoder, Encoder
+from msgspec.structs import fields
+
+MAX_BODY = 256 * 1024 * 1024
+"""Bytes of the largest body that is read: 5,000 whole nodes are 27 MiB."""
+
+
+class WireError(ValueError):
+    """A body that is no message of the verb; its text says what is wrong, by field."""
+
+
+class Message(msgspec.Struct, rename="pascal"):
+    """A message of the protocol: fields are written in Go's case."""
+
+
+# --- requests ---------------------------------------------------------------------------------------------------------
+
+
+class NodeList(msgspec.Struct):
+    """Whole nodes, kept as they came: the answer hands them back byte for byte."""
+
+    items: list[Raw] = []
+
+
+class Request(Message):
+    """A message from kube-scheduler."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything came that must, though each part alone may be absent."""
+        return True
+
+
+class Candidates(Request):
+    """`filter` and `prioritize`: a pod and the nodes that are left for it, by name or whole."""
+
+    pod: Pod
+    nodes: NodeList | UnsetType | None = UNSET
+    node_names: list[str] | UnsetType | None = UNSET
+
+    @property
+    def complete(self) -> bool:
+        """Whether nodes came in at least one form."""
+        return self.nodes is not UNSET or self.node_names is not UNSET
+
+    @property
+    def whole(self) -> bool:
+        """Whether the nodes came whole, so that whole ones must go back."""
+        return self.node_names is UNSET or self.node_names is None
+
+    def by_name(self) -> Mapping[str, Raw | None]:
+        """The nodes by name, in the order in which they came; whole ones with their bytes."""
+        if self.node_names:
+            return dict.fromkeys(self.node_names)
+        return {_NODE.decode(raw).metadata.name: raw for raw in self.nodes.items} if self.nodes else {}
+
+
+class MetaPod(Message):
+    """A victim, by UID."""
+
+    uid: str = field(name="UID")
+
+
+class MetaVictims(Message):
+    """The victims on one node, by UID; null and absent are an empty list."""
+
+    pods: list[MetaPod] | None = None
+    num_pdb_violations: int = field(name="NumPDBViolations", default=0)
+
+
+class Victims(Message):
+    """The victims on one node, whole."""
+
+    pods: list[Pod] | None = None
+    num_pdb_violations: int = field(name="NumPDBViolations", default=0)
+
+
+class Preemption(Request):
+    """`preempt`: for each node whom kube-scheduler would evict for the pod."""
+
+    pod: Pod
+    node_name_to_victims: dict[str, Victims] | UnsetType | None = UNSET
+    node_name_to_meta_victims: dict[str, MetaVictims] | UnsetType | None = UNSET
+
+    @property
+    def complete(self) -> bool:
+        """Whether victims came in at least one form."""
+        return self.node_name_to_victims is not UNSET or self.node_name_to_meta_victims is not UNSET
+
+
+class Binding(Request):
+    """`bind`: the node that kube-scheduler chose for the pod."""
+
+    pod_name: str
+    pod_namespace: str
+    pod_uid: str = field(name="PodUID")
+    node: str
+
+
+class _Metadata(msgspec.Struct):
+    name: str
+
+
+class _Node(msgspec.Struct):
+    metadata: _Metadata
+
+
+M = TypeVar("M", bound=Request)
+
+_NODE = Decoder(_Node)
+_UNREADABLE = (ValueError, msgspec.MsgspecError, RecursionError)
+
+
+class Reader(Generic[M]):
+    """Reads the bodies of one kind of request."""
+
+    def __init__(self, kind: type[M]) -> None:
+        self._kind = kind
+        self._decoder = Decoder(kind)
+
+    def read(self, body: bytes) -> M:
+        """The request; raises `WireError` for a body that is none."""
+        try:
+            message = self._decoder.decode(body)
+            if message.complete:
+                return message
+        except _UNREADABLE:
+            pass  # perhaps only spelt in another case
+        try:
+            return self._decoder.decode(msgspec.json.encode(_respell(msgspec.json.decode(body), self._kind)))
+        except _UNREADABLE as error:
+            raise WireError(str(error)) from None
+
+
+CANDIDATES = Reader(Candidates)
+PREEMPTION = Reader(Preemption)
+BINDING = Reader(Binding)
+
+
+def _respell(value: Any, kind: Any) -> Any:  # noqa: ANN401 - any JSON value, any type of a field
+    """`value` with the keys of its messages in Go's case; keys that no message has are dropped."""
+    if get_origin(kind) in (Union, UnionType):
+        kind = next(one for one in get_args(kind) if one not in (type(None), UnsetType))
+    if isinstance(value, dict) and isinstance(kind, type) and issubclass(kind, Message | NodeList):
+        known = {one.encode_name.casefold(): one for one in fields(kind)}
+        pairs = ((known.get(key.casefold()), part) for key, part in value.items())
+        return {one.encode_name: _respell(part, one.type) for one, part in pairs if one}
+    if isinstance(value, dict) and get_origin(kind) is dict:
+        return {key: _respell(part, get_args(kind)[1]) for key, part in value.items()}
+    if isinstance(value, list) and get_origin(kind) is list:
+        return [_respell(part, get_args(kind)[0]) for part in value]
+    return value
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------
+
+
+class FilterAnswer(Message):
+    """The nodes that are left, in the form in which they came, or why none is."""
+
+    nodes: dict[str, Any] | None = None
+    node_names: list[str] | None = None
+    failed_nodes: dict[str, str] = {}
+    failed_and_unresolvable_nodes: dict[str, str] = {}
+    error: str = ""
+
+
+class HostPriority(Message):
+    """The points of one node, 0 to 10."""
+
+    host: str
+    score: int
+
+
+class PreemptAnswer(Message):
+    """Whom to evict, by node, in decreasing priority; no node: nobody."""
+
+    node_name_to_meta_victims: dict[str, MetaVictims] = {}
+
+
+class BindAnswer(Message):
+    """Whether the pod is bound now: an empty text, or why not."""
+
+    error: str = ""
+
+
+Answer = FilterAnswer | list[HostPriority] | PreemptAnswer | BindAnswer
+
+_ENCODER = Encoder()
+
+
+def write(answer: Answer) -> bytes:
+    """The bytes of an answer."""
+    return _ENCODER.encode(answer)
+
+
+def survivors(request: Candidates, names: Iterable[str]) -> FilterAnswer:
+    """Answer `filter` with these of the request's nodes."""
+    if not request.whole:
+        return FilterAnswer(node_names=list(names))
+    whole = request.by_name()
+    return FilterAnswer(nodes={"metadata": {}, "items": [whole[name] for name in names]})
+
+
+def refusal(request: Candidates, sentence: str) -> FilterAnswer:
+    """Answer `filter` with no node, for one cause that evicting pods would not cure."""
+    answer = survivors(request, ())
+    answer.failed_and_unresolvable_nodes = dict.fromkeys(request.by_name(), sentence)
+    return answer

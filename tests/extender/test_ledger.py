@@ -1,0 +1,298 @@
+"""The ledger: what counts in a queue, from filter's yes to the end of the pod."""
+
+import pytest
+from gpuyard.engine.model import GPU, NO_BOUND, Amounts, Node, Pod, Queue, Shape, State, Workload
+from gpuyard.extender.ledger import IN_FLIGHT, TRANSITIONS, Event, Ledger, Phase, Sighting
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from msgspec.structs import replace
+
+NODE = Node(name="n1", gpus=8, cpu=64_000, memory=1 << 40)
+
+
+def ledger() -> Ledger:
+    made = Ledger()
+    made.put_nodes([NODE])
+    made.put_queue(Queue(name="team", limit=NO_BOUND, quota=NO_BOUND))
+    return made
+
+
+def sighting(
+    name: str = "p", *, uid: str = "", version: int = 1, verdict: str | None = None, **pod: object
+) -> Sighting:
+    key = f"ns/{name}"
+    made = Pod(key=key, uid=uid or f"uid-{name}", workload=key, shape=Shape(gpus=1))
+    return Sighting(
+        pod=replace(made, **pod), workload=Workload(key=key, queue="team"), version=version, verdict=verdict
+    )
+
+
+def used(of: Ledger) -> int:
+    use = of.snapshot.use.get("team")
+    return use.allocated.gpu // GPU if use else 0
+
+
+def asked(of: Ledger) -> int:
+    use = of.snapshot.use.get("team")
+    return use.requested.gpu // GPU if use else 0
+
+
+def test_the_table_knows_every_event_in_every_phase() -> None:
+    assert set(TRANSITIONS) == set(Phase)
+    assert all(set(row) == set(Event) for row in TRANSITIONS.values())
+
+
+def test_a_waiting_pod_is_asked_for_and_not_used() -> None:
+    of = ledger()
+    of.see(sighting())
+    assert (used(of), asked(of)) == (0, 1)
+
+
+def test_a_granted_pod_counts_from_that_moment() -> None:
+    of = ledger()
+    of.see(sighting())
+    of.reserve(sighting(), now=0, until=60)
+    assert (used(of), asked(of), of.reserved) == (1, 1, 1)
+
+
+def test_granting_twice_counts_once() -> None:
+    of = ledger()
+    of.see(sighting())
+    of.reserve(sighting(), now=0, until=60)
+    of.reserve(sighting(), now=1, until=61)
+    assert (used(of), of.reserved) == (1, 1)
+
+
+def test_a_granted_pod_that_no_watch_has_shown_counts_as_well() -> None:
+    of = ledger()
+    of.reserve(sighting(), now=0, until=60)
+    assert used(of) == 1
+    assert of.entries["ns/p"].phase is Phase.EXPECTED
+
+
+def test_a_granted_pod_that_is_never_seen_leaves_nothing_behind() -> None:
+    of = ledger()
+    of.reserve(sighting(), now=0, until=60)
+    of.expire(60)
+    assert (used(of), asked(of), dict(of.entries)) == (0, 0, {})
+    assert not of.snapshot.workloads
+
+
+def test_the_watch_confirms_a_reservation() -> None:
+    of = ledger()
+    of.reserve(sighting(), now=0, until=60)
+    of.see(sighting(version=2, state=State.BOUND, node="n1"))
+    of.expire(1000)
+    assert (used(of), of.reserved) == (1, 0)
+    assert of.snapshot.room["n1"].idle == 7
+    assert not of.take_released()
+
+
+def test_a_reservation_ends_when_its_time_is_over_and_says_so_once() -> None:
+    of = ledger()
+    of.see(sighting())
+    of.reserve(sighting(), now=0, until=60)
+    of.expire(59.9)
+    assert used(of) == 1
+    of.expire(60)
+    assert (used(of), asked(of)) == (0, 1)
+    assert of.take_released() == {"team"}
+    assert not of.take_released()
+
+
+def test_a_deleted_pod_gives_back_what_it_had() -> None:
+    of = ledger()
+    of.see(sighting())
+    of.reserve(sighting(), now=0, until=60)
+    of.end("ns/p", "uid-p")
+    assert (used(of), asked(of), of.reserved) == (0, 0, 0)
+    assert not of.snapshot.workloads
+
+
+def test_the_end_of_an_older_pod_of_that_name_touches_nothing() -> None:
+    of = ledger()
+    of.reserve(sighting(uid="new"), now=0, until=60)
+    of.end("ns/p", "old")
+    assert used(of) == 1
+
+
+def test_a_new_pod_of_that_name_does_not_inherit_a_reservation() -> None:
+    of = ledger()
+    of.reserve(sighting(uid="old"), now=0, until=60)
+    of.see(sighting(uid="new", version=2))
+    assert (used(of), asked(of)) == (0, 1)
+
+
+def test_a_finished_pod_no_longer_counts() -> None:
+    of = ledger()
+    of.see(sighting(state=State.RUNNING, node="n1"))
+    of.see(sighting(version=2, state=State.SUCCEEDED, node="n1"))
+    assert (used(of), asked(of)) == (0, 0)
+    assert of.snapshot.pods["ns/p"].state is State.SUCCEEDED
+
+
+def test_a_terminating_pod_counts_on_its_node_and_not_in_its_queue() -> None:
+    of = ledger()
+    of.see(sighting(state=State.TERMINATING, node="n1"))
+    assert used(of) == 0
+    assert of.snapshot.room["n1"].idle == 7
+
+
+def test_older_news_than_what_a_call_brought_is_passed_over() -> None:
+    of = ledger()
+    of.reserve(sighting(version=5), now=0, until=60)
+    of.see(sighting(version=4, verdict="found no place before"))
+    of.expire(IN_FLIGHT)
+    assert used(of) == 1
+
+
+def test_a_later_refusal_by_kube_scheduler_ends_the_reservation_once_a_binding_would_have_landed() -> None:
+    of = ledger()
+    of.reserve(sighting(version=5), now=100, until=160)
+    of.see(sighting(version=6, verdict="the volume could not be bound"))
+    of.expire(100 + IN_FLIGHT / 2)
+    assert used(of) == 1
+    of.expire(100 + IN_FLIGHT)
+    assert used(of) == 0
+
+
+def test_a_refusal_that_was_known_when_the_pod_was_granted_says_nothing_new() -> None:
+    of = ledger()
+    of.reserve(sighting(version=5, verdict="0/4 nodes"), now=100, until=160)
+    of.see(sighting(version=6, verdict="0/4 nodes"))
+    of.expire(159)
+    assert used(of) == 1
+
+
+def test_a_pod_adopted_at_start_counts_until_kube_schedulers_next_word() -> None:
+    of = ledger()
+    of.adopt(sighting(version=5), until=60)
+    assert used(of) == 1
+    of.see(sighting(version=6, verdict="0/4 nodes"))
+    of.expire(0)
+    assert used(of) == 0
+
+
+def test_a_pod_that_is_refused_after_all_gives_back_what_it_had() -> None:
+    of = ledger()
+    of.see(sighting())
+    of.reserve(sighting(), now=0, until=60)
+    of.lapse("ns/p", "uid-p")
+    assert (used(of), asked(of)) == (0, 1)
+
+
+def test_the_gates_of_a_granted_pod_are_asked_as_if_it_waited() -> None:
+    of = ledger()
+    of.see(sighting())
+    of.reserve(sighting(), now=0, until=60)
+    view = of.waiting(sighting())
+    assert view.pods["ns/p"].state is State.PENDING
+    assert view.use["team"].allocated == Amounts()
+    assert used(of) == 1
+
+
+def test_the_gates_of_a_pod_that_no_watch_has_shown_are_asked_without_a_trace() -> None:
+    of = ledger()
+    view = of.waiting(sighting())
+    assert view.workloads["ns/p"].queue == "team"
+    assert not of.entries
+    assert not of.snapshot.pods
+
+
+def test_a_workload_that_changes_takes_its_pods_along() -> None:
+    of = ledger()
+    of.see(sighting())
+    of.put_queue(Queue(name="other"))
+    of.put_workload(Workload(key="ns/p", queue="other"))
+    assert asked(of) == 0
+    assert of.snapshot.use["other"].requested.gpu == GPU
+
+
+def test_a_workload_without_pods_is_not_kept() -> None:
+    of = ledger()
+    of.put_workload(Workload(key="ns/gang", queue="team"))
+    assert not of.snapshot.workloads
+
+
+def test_a_pod_that_joins_a_gang_leaves_no_workload_of_its_own_behind() -> None:
+    of = ledger()
+    of.see(sighting())
+    alone = sighting(version=2)
+    of.see(replace(alone, pod=replace(alone.pod, workload="ns/gang"), workload=Workload(key="ns/gang", queue="team")))
+    assert set(of.snapshot.workloads) == {"ns/gang"}
+    assert asked(of) == 1
+
+
+class Lives(RuleBasedStateMachine):
+    """Pods live as they like; the sums of the snapshot are always those of the entries."""
+
+    names = st.sampled_from(["a", "b", "c"])
+    uids = st.sampled_from(["u1", "u2"])
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.of = ledger()
+        self.version = 0
+        self.now = 0.0
+
+    def seen(self, name: str, uid: str, state: State, verdict: str | None = None) -> Sighting:
+        self.version += 1
+        node = "" if state is State.PENDING else "n1"
+        return sighting(name, uid=uid, version=self.version, verdict=verdict, state=state, node=node)
+
+    @rule(name=names, uid=uids, verdict=st.sampled_from([None, "no", "still no"]))
+    def watch_shows_it_waiting(self, name: str, uid: str, verdict: str | None) -> None:
+        self.of.see(self.seen(name, uid, State.PENDING, verdict))
+
+    @rule(name=names, uid=uids, state=st.sampled_from([State.BOUND, State.RUNNING, State.TERMINATING, State.FAILED]))
+    def watch_shows_it_placed(self, name: str, uid: str, state: State) -> None:
+        self.of.see(self.seen(name, uid, state))
+
+    @rule(name=names, uid=uids)
+    def granted(self, name: str, uid: str) -> None:
+        self.of.reserve(self.seen(name, uid, State.PENDING), now=self.now, until=self.now + 60)
+
+    @rule(name=names, uid=uids)
+    def adopted(self, name: str, uid: str) -> None:
+        self.of.adopt(self.seen(name, uid, State.PENDING), until=self.now + 60)
+
+    @rule(name=names, uid=uids)
+    def lapsed(self, name: str, uid: str) -> None:
+        self.of.lapse(f"ns/{name}", uid)
+
+    @rule(name=names, uid=uids)
+    def deleted(self, name: str, uid: str) -> None:
+        self.of.end(f"ns/{name}", uid)
+
+    @rule(seconds=st.sampled_from([1, 30, 61]))
+    def time_passes(self, seconds: int) -> None:
+        self.now += seconds
+        self.of.expire(self.now)
+
+    @invariant()
+    def sums_match_the_entries(self) -> None:
+        counted = [entry.counted for entry in self.of.entries.values()]
+        assert used(self.of) == sum(pod.active for pod in counted)
+        assert dict(self.of.snapshot.pods) == {pod.key: pod for pod in counted}
+        assert set(self.of.snapshot.workloads) == {pod.workload for pod in counted}
+
+    @invariant()
+    def a_reservation_stands_exactly_in_the_phases_that_have_one(self) -> None:
+        granted = [entry for entry in self.of.entries.values() if entry.reservation]
+        assert len(granted) == self.of.reserved
+        assert all(entry.phase in {Phase.EXPECTED, Phase.RESERVED} for entry in granted)
+        assert all(
+            entry.reservation.until > self.now or entry.reservation.since < 0 for entry in granted if entry.reservation
+        )
+
+
+TestLives = Lives.TestCase
+TestLives.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+
+
+@pytest.mark.parametrize("state", [State.SUCCEEDED, State.FAILED])
+def test_a_pod_first_seen_finished_takes_nothing(state: State) -> None:
+    of = ledger()
+    of.see(sighting(state=state, node="n1"))
+    assert (used(of), asked(of)) == (0, 0)

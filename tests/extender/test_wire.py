@@ -1,0 +1,163 @@
+"""The messages of the extender protocol: read in any case, written in Go's."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from gpuyard.extender import wire
+from gpuyard.extender.wire import (
+    BINDING,
+    CANDIDATES,
+    PREEMPTION,
+    FilterAnswer,
+    HostPriority,
+    MetaPod,
+    MetaVictims,
+    WireError,
+)
+
+
+def pod(name: str = "p", **labels: str) -> dict[str, Any]:
+    return {
+        "metadata": {"name": name, "namespace": "ns", "uid": f"uid-{name}", "labels": labels},
+        "spec": {"containers": []},
+    }
+
+
+def whole(*names: str) -> dict[str, Any]:
+    return {"metadata": {}, "items": [{"metadata": {"name": name}, "status": {"phase": "x"}} for name in names]}
+
+
+def body(**fields: object) -> bytes:
+    return json.dumps(fields).encode()
+
+
+def written(answer: wire.Answer) -> Any:  # noqa: ANN401 - JSON
+    return json.loads(wire.write(answer))
+
+
+def test_nodes_by_name_are_read() -> None:
+    request = CANDIDATES.read(body(Pod=pod(), Nodes=None, NodeNames=["n1", "n2"]))
+    assert request.pod.metadata.key == "ns/p"
+    assert list(request.by_name()) == ["n1", "n2"]
+    assert not request.whole
+
+
+def test_whole_nodes_are_read_by_their_names() -> None:
+    request = CANDIDATES.read(body(Pod=pod(), Nodes=whole("n1", "n2"), NodeNames=None))
+    assert list(request.by_name()) == ["n1", "n2"]
+    assert request.whole
+
+
+@pytest.mark.parametrize("spell", [str.lower, str.upper, str.swapcase])
+def test_the_names_of_a_filter_call_are_read_in_any_case(spell: Callable[[str], str]) -> None:
+    call = {spell(key): value for key, value in {"Pod": pod(), "NodeNames": ["n1"]}.items()}
+    assert list(CANDIDATES.read(body(**call)).by_name()) == ["n1"]
+
+
+def test_names_spelt_right_beside_names_spelt_wrong_are_all_read() -> None:
+    assert list(CANDIDATES.read(body(Pod=pod(), nodenames=["n1"])).by_name()) == ["n1"]
+
+
+def test_the_names_of_a_preempt_call_are_read_in_any_case_at_every_depth() -> None:
+    victims = {"pod": {"pods": [{"uid": "u1"}], "numpdbviolations": 2}}
+    request = PREEMPTION.read(body(pod=pod(), nodenametometavictims=victims))
+    assert request.node_name_to_meta_victims == {"pod": MetaVictims(pods=[MetaPod("u1")], num_pdb_violations=2)}
+
+
+def test_the_names_of_a_bind_call_are_read_in_any_case() -> None:
+    request = BINDING.read(body(podname="p", podnamespace="ns", poduid="u", node="n1"))
+    assert (request.pod_name, request.pod_namespace, request.pod_uid, request.node) == ("p", "ns", "u", "n1")
+
+
+def test_labels_of_a_pod_keep_their_spelling_when_the_rest_is_respelt() -> None:
+    request = CANDIDATES.read(body(pod=pod(NodeNames="kept", nodenames="also")))
+    assert request.pod.metadata.labels == {"NodeNames": "kept", "nodenames": "also"}
+
+
+def test_a_call_without_any_nodes_has_none() -> None:
+    assert CANDIDATES.read(body(Pod=pod())).by_name() == {}
+    assert CANDIDATES.read(body(Pod=pod(), Nodes=None, NodeNames=None)).by_name() == {}
+
+
+@pytest.mark.parametrize("pods", [[], None])
+def test_an_empty_list_of_victims_is_read_as_it_may_come(pods: object) -> None:
+    request = PREEMPTION.read(body(Pod=pod(), NodeNameToMetaVictims={"n1": {"Pods": pods, "NumPDBViolations": 0}}))
+    victims = request.node_name_to_meta_victims
+    assert victims
+    assert not victims["n1"].pods
+
+
+def test_whole_victims_are_read_as_pods() -> None:
+    request = PREEMPTION.read(body(Pod=pod(), NodeNameToVictims={"n1": {"Pods": [pod("v")], "NumPDBViolations": 1}}))
+    victims = request.node_name_to_victims
+    assert victims
+    assert [v.metadata.uid for v in victims["n1"].pods or ()] == ["uid-v"]
+
+
+@pytest.mark.parametrize(
+    "junk",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"17",
+        b"{}",
+        b'{"Pod":null,"NodeNames":["n"]}',
+        b'{"Pod":[],"NodeNames":[]}',
+        b"[" * 99_999,
+        b'{"a":"\xff"}',
+        b"\x00" * 64,
+    ],
+)
+def test_junk_is_refused_with_a_reason(junk: bytes) -> None:
+    for reader in (CANDIDATES, PREEMPTION, BINDING):
+        with pytest.raises(WireError, match=r"\w"):
+            reader.read(junk)
+
+
+def test_what_is_missing_is_named() -> None:
+    with pytest.raises(WireError, match="Pod"):
+        CANDIDATES.read(body(NodeNames=["n1"]))
+    with pytest.raises(WireError, match="PodUID"):
+        BINDING.read(body(PodName="p", PodNamespace="ns", Node="n"))
+
+
+def test_a_filter_answer_is_written_in_the_case_of_go_with_every_field() -> None:
+    assert written(FilterAnswer(node_names=["n1"])) == {
+        "Nodes": None,
+        "NodeNames": ["n1"],
+        "FailedNodes": {},
+        "FailedAndUnresolvableNodes": {},
+        "Error": "",
+    }
+
+
+def test_whole_nodes_go_back_byte_for_byte() -> None:
+    nodes = b'{"items":[{"metadata":{"name":"n1"},"x": 1.50},{"metadata":{"name":"n2"}}]}'
+    text = b'{"Pod":{"metadata":{"name":"p"}},"Nodes":%b}' % nodes
+    answer = wire.write(wire.survivors(CANDIDATES.read(text), ["n1"]))
+    assert b'{"metadata":{},"items":[{"metadata":{"name":"n1"},"x": 1.50}]}' in answer
+    assert json.loads(answer)["NodeNames"] is None
+
+
+def test_a_refusal_marks_every_node_as_beyond_help_with_one_sentence() -> None:
+    for call in (body(Pod=pod(), NodeNames=["n1", "n2"]), body(Pod=pod(), Nodes=whole("n1", "n2"))):
+        answer = written(wire.refusal(CANDIDATES.read(call), "the queue is full"))
+        assert answer["FailedAndUnresolvableNodes"] == {"n1": "the queue is full", "n2": "the queue is full"}
+        assert answer["FailedNodes"] == {}
+        assert not answer["NodeNames"]
+        assert not (answer["Nodes"] or {}).get("items")
+
+
+def test_points_are_a_bare_list_of_whole_numbers() -> None:
+    assert wire.write([HostPriority("n1", 7)]) == b'[{"Host":"n1","Score":7}]'
+
+
+def test_the_other_answers_are_written_in_the_case_of_go() -> None:
+    granted = wire.PreemptAnswer({"n1": MetaVictims(pods=[MetaPod("u1")])})
+    assert written(granted) == {"NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": "u1"}], "NumPDBViolations": 0}}}
+    assert written(wire.PreemptAnswer()) == {"NodeNameToMetaVictims": {}}
+    assert written(wire.BindAnswer("no")) == {"Error": "no"}
