@@ -1,0 +1,1 @@
+"""A light Kubernetes transport on aiohttp: access, calls, a reflecting cache, events."""

@@ -1,0 +1,267 @@
+"""Calls to the API server: one method per verb, raw bytes below them, every call with its time limits.
+
+A client never retries and never hides an answer: callers know what a repetition means. Errors are those of
+`kube.errors`; `UnreachableError` may mean that a write did happen.
+"""
+
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from enum import Enum
+from http import HTTPStatus
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import aiohttp
+import msgspec
+from gpuyard.common.kube.access import Access
+from gpuyard.common.kube.errors import UnreachableError, api_error
+from gpuyard.common.kube.lines import LineCutter
+from gpuyard.common.kube.resources import Address
+from gpuyard.common.version import __version__
+from yarl import URL
+
+Json = dict[str, Any]
+
+T = TypeVar("T")
+
+_OBJECT = msgspec.json.Decoder(Json)
+
+
+class Patch(Enum):
+    """How the body of a patch is meant."""
+
+    MERGE = "application/merge-patch+json"
+    STRATEGIC = "application/strategic-merge-patch+json"
+    JSON = "application/json-patch+json"
+    APPLY = "application/apply-patch+yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Seconds: to connect, for a whole call, and for a watch to stay silent (the server sends a bookmark a minute)."""
+
+    connect: float = 5
+    total: float = 30
+    idle: float = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """Which objects of a collection are meant; empty: all."""
+
+    labels: str = ""
+    fields: str = ""
+
+    def params(self) -> dict[str, str]:
+        """As the API wants it."""
+        named = {"labelSelector": self.labels, "fieldSelector": self.fields}
+        return {name: value for name, value in named.items() if value}
+
+
+TIMEOUTS = Timeouts()
+EVERYTHING = Selector()
+
+
+class Page(msgspec.Struct):
+    """One page of a list, its items still undecoded."""
+
+    metadata: "ListMeta"
+    items: list[msgspec.Raw] | None = None
+
+
+class ListMeta(msgspec.Struct, rename="camel"):
+    """The list's version, and where its next page starts (empty: that was the last)."""
+
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+_PAGE = msgspec.json.Decoder(Page)
+
+
+class Client:
+    """A connection pool to one cluster; use it with `async with`."""
+
+    def __init__(self, access: Access, timeouts: Timeouts = TIMEOUTS, agent: str = "gpuyard") -> None:
+        self.access = access
+        self._timeouts = timeouts
+        self._agent = f"{agent}/{__version__}"
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(
+            # Every watch holds a connection, so their number is not limited.
+            connector=aiohttp.TCPConnector(limit=0, socket_factory=_socket),
+            # A compressed list costs both sides more time than the bytes do between machines of one cluster.
+            headers={"User-Agent": self._agent, "Accept": "application/json", "Accept-Encoding": "identity"},
+            read_bufsize=1 << 20,
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._session:
+            await self._session.close()
+
+    async def get(self, address: Address) -> Json:
+        """One object."""
+        return _read(_OBJECT, address, await self.call("GET", address))
+
+    async def items(self, address: Address, selector: Selector = EVERYTHING) -> list[Json]:
+        """All objects of a collection, read page by page."""
+        found: list[Json] = []
+        async for page in self.pages(address, selector):
+            found += [_OBJECT.decode(item) for item in page.items or ()]
+        return found
+
+    async def pages(
+        self,
+        address: Address,
+        selector: Selector = EVERYTHING,
+        limit: int = 500,
+    ) -> AsyncIterator[Page]:
+        """The pages of a collection, all of one version; raises `expired` when reading them takes too long.
+
+        `limit` 0 reads all at once.
+        """
+        params = selector.params() | {"limit": str(limit)}
+        while True:
+            page = _read(_PAGE, address, await self.call("GET", address, params=params))
+            yield page
+            if not page.metadata.continue_:
+                return
+            params["continue"] = page.metadata.continue_
+
+    async def create(self, address: Address, body: object, **params: str) -> Json:
+        """Create an object in a collection, or in a sub-resource such as `eviction` or `binding`."""
+        return _read(_OBJECT, address, await self.call("POST", address, body=body, params=params))
+
+    async def update(self, address: Address, body: object) -> Json:
+        """Replace an object; with a `resourceVersion` in it, only if nobody wrote since."""
+        return _read(_OBJECT, address, await self.call("PUT", address, body=body))
+
+    async def patch(self, address: Address, body: object, form: Patch = Patch.MERGE, **params: str) -> Json:
+        """Change a part of an object."""
+        return _read(
+            _OBJECT, address, await self.call("PATCH", address, body=body, params=params, content_type=form.value)
+        )
+
+    async def apply(self, address: Address, body: object, *, manager: str, force: bool = True) -> Json:
+        """Server-side apply: `body` is all that `manager` wants to own of the object."""
+        return await self.patch(address, body, Patch.APPLY, fieldManager=manager, force=str(force).lower())
+
+    async def delete(self, address: Address, *, uid: str = "", grace: int | None = None) -> Json:
+        """Delete an object; with `uid`, only that very one. `grace` in seconds, None: the object's own."""
+        options: Json = {}
+        if uid:
+            options["preconditions"] = {"uid": uid}
+        if grace is not None:
+            options["gracePeriodSeconds"] = grace
+        return _read(_OBJECT, address, await self.call("DELETE", address, body=options or None))
+
+    async def call(  # noqa: PLR0913
+        self,
+        method: str,
+        address: Address,
+        *,
+        body: object = None,
+        params: Mapping[str, str] | None = None,
+        content_type: str = "application/json",
+        total: float | None = None,
+    ) -> bytes:
+        """Any call, as raw bytes; the status is checked. `total` seconds instead of the client's own limit."""
+        limit = aiohttp.ClientTimeout(total=total or self._timeouts.total, sock_connect=self._timeouts.connect)
+        async with self._open(method, address, params or {}, body, content_type, limit) as response:
+            return await response.read()
+
+    async def watch(self, address: Address, params: Mapping[str, str]) -> AsyncIterator[list[bytes]]:
+        """The lines of a watch as they arrive, those of one network read together.
+
+        Ends when the server ends it; raises `UnreachableError` when nothing came for the idle time.
+        """
+        limit = aiohttp.ClientTimeout(total=None, sock_connect=self._timeouts.connect, sock_read=self._timeouts.idle)
+        cutter = LineCutter()
+        async with self._open("GET", address, {**params, "watch": "true"}, None, "", limit) as response:
+            async for chunk in response.content.iter_any():
+                if lines := cutter.feed(chunk):
+                    yield lines
+
+    @asynccontextmanager
+    async def _open(  # noqa: PLR0913, PLR0917
+        self,
+        method: str,
+        address: Address,
+        params: Mapping[str, str],
+        body: object,
+        content_type: str,
+        limit: aiohttp.ClientTimeout,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        if self._session is None:
+            raise RuntimeError("use the client with `async with`")
+        access = self.access
+        headers = await access.authorization.header()
+        data = None
+        if body is not None:
+            data = body if isinstance(body, bytes) else msgspec.json.encode(body)
+            headers["Content-Type"] = content_type
+        try:
+            async with self._session.request(
+                method,
+                URL(access.server + address.path, encoded=True),
+                params=params,
+                data=data,
+                headers=headers,
+                ssl=access.tls if access.tls is not None else True,
+                server_hostname=access.server_name,
+                proxy=access.proxy,
+                timeout=limit,
+                allow_redirects=False,
+            ) as response:
+                await self._check(method, address, response)
+                yield response
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise UnreachableError(_why(access, f"{method} {address.about}", error)) from error
+
+    async def _check(self, method: str, address: Address, response: aiohttp.ClientResponse) -> None:
+        if response.status < HTTPStatus.MULTIPLE_CHOICES:
+            return
+        if response.status == HTTPStatus.UNAUTHORIZED:
+            self.access.authorization.forget()
+        retry_after = response.headers.get("Retry-After", "")
+        raise api_error(f"{method} {address.about}", response.status, await response.read(), retry_after)
+
+
+def _read(decoder: msgspec.json.Decoder[T], address: Address, body: bytes) -> T:
+    try:
+        return decoder.decode(body)
+    except msgspec.DecodeError as error:
+        raise UnreachableError(
+            f"{address.about}: the answer is not the API server's ({error}); is there a proxy in between?"
+        ) from None
+
+
+def _why(access: Access, call: str, error: Exception) -> str:
+    """One sentence for people: who did not answer, on what, why, and what helps if that is known."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
+        return (
+            f"{access.server}: its certificate is not accepted: {error.__cause__ or error}; "
+            f"is the certificate authority of {access.origin or 'this access'} the cluster's?"
+        )
+    if isinstance(error, TimeoutError):
+        return f"{access.server}: no answer in time to {call}"
+    return f"{access.server}: cannot be reached for {call}: {str(error) or type(error).__name__}"
+
+
+def _socket(address: tuple[Any, ...]) -> socket.socket:
+    """A socket that notices within 25 seconds that its peer has vanished without a word."""
+    family, kind, protocol = address[:3]
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    wanted = {"TCP_KEEPIDLE": 10, "TCP_KEEPALIVE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 25_000}
+    for name, value in wanted.items():
+        if option := getattr(socket, name, None):
+            made.setsockopt(socket.IPPROTO_TCP, option, value)
+    return made

@@ -1,0 +1,55 @@
+"""Who we are to the API server, also where only a plugin or an OIDC provider can tell (clusters of the big clouds)."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuyard.common.kube.access import Authorization
+from gpuyard.common.kube.errors import AccessError
+
+PLUGIN_LIFETIME = 300.0
+"""Seconds after which a plugin is asked again; the shortest-lived tokens of the big clouds last 15 minutes."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """A token to send, or a certificate to present, or both."""
+
+    authorization: Authorization
+    certificate: str = ""
+    key: str = ""
+
+
+async def log_in(kubeconfig: Path, context: str) -> Identity:
+    """Run the exec plugin or OIDC refresh that the kubeconfig names.
+
+    This is kubernetes-asyncio's part: it knows the plugin protocol, and costs 40 MiB that only who needs it pays.
+    """
+    first = await _ask(kubeconfig, context)
+    fresh = [first.token]
+
+    async def fetch() -> str:
+        return fresh.pop() if fresh else (await _ask(kubeconfig, context)).token
+
+    return Identity(Authorization(fetch, PLUGIN_LIFETIME), first.certificate, first.key)
+
+
+@dataclass(frozen=True)
+class _Answer:
+    token: str
+    certificate: str
+    key: str
+
+
+async def _ask(kubeconfig: Path, context: str) -> _Answer:
+    from kubernetes_asyncio import config  # noqa: PLC0415  # 40 MiB
+    from kubernetes_asyncio.client import Configuration  # noqa: PLC0415
+
+    told = Configuration()
+    try:
+        await config.load_kube_config(str(kubeconfig), context=context or None, client_configuration=told)
+    except (config.ConfigException, OSError, AssertionError, ValueError, KeyError) as error:
+        raise AccessError(
+            f"{kubeconfig}, context {context}: the login plugin failed: {error}; does `kubectl get nodes` work with it?"
+        ) from None
+    pems = (Path(file).read_text() if file else "" for file in (told.cert_file, told.key_file))  # noqa: ASYNC240
+    return _Answer(told.api_key.get("BearerToken", ""), *pems)

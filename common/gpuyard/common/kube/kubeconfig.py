@@ -1,0 +1,162 @@
+"""Reads kubeconfig files into an `Access`; what needs a plugin to log in is left to kubernetes-asyncio."""
+
+import base64
+import binascii
+import ssl
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import yaml
+from gpuyard.common.kube.access import Access, Authorization
+from gpuyard.common.kube.errors import AccessError
+from gpuyard.common.kube.identity import Identity, log_in
+from gpuyard.common.kube.tls import client_context
+
+T = TypeVar("T")
+
+
+class _Cluster(msgspec.Struct, rename="kebab"):
+    server: str = ""
+    certificate_authority: str = ""
+    certificate_authority_data: str = ""
+    insecure_skip_tls_verify: bool = False
+    tls_server_name: str = ""
+    proxy_url: str = ""
+
+
+class _User(msgspec.Struct, rename="kebab"):
+    token: str = ""
+    token_file: str = msgspec.field(default="", name="tokenFile")
+    client_certificate: str = ""
+    client_certificate_data: str = ""
+    client_key: str = ""
+    client_key_data: str = ""
+    username: str = ""
+    password: str = ""
+    exec: dict[str, Any] | None = None
+    auth_provider: dict[str, Any] | None = None
+    impersonate: str = msgspec.field(default="", name="as")
+
+
+class _Context(msgspec.Struct, rename="kebab"):
+    cluster: str = ""
+    user: str = ""
+    namespace: str = "default"
+
+
+class _NamedCluster(msgspec.Struct):
+    name: str
+    cluster: _Cluster
+
+
+class _NamedUser(msgspec.Struct):
+    name: str
+    user: _User = msgspec.field(default_factory=_User)
+
+
+class _NamedContext(msgspec.Struct):
+    name: str
+    context: _Context
+
+
+class _File(msgspec.Struct, rename="kebab"):
+    clusters: list[_NamedCluster] | None = None
+    users: list[_NamedUser] | None = None
+    contexts: list[_NamedContext] | None = None
+    current_context: str = ""
+
+
+async def load(paths: Sequence[Path], context: str = "") -> Access:
+    """The access that `context` (or the current one) means; what several files name, the first one decides.
+
+    Raises `AccessError`.
+    """
+    files = [(path, _parse(path)) for path in paths if path.exists() or len(paths) == 1]
+    name = context or next((file.current_context for _, file in files if file.current_context), "")
+    _, chosen = _find("context", name, [(path, e.name, e.context) for path, file in files for e in file.contexts or ()])
+    home, cluster = _find(
+        "cluster", chosen.cluster, [(path, e.name, e.cluster) for path, file in files for e in file.clusters or ()]
+    )
+    if not cluster.server:
+        raise AccessError(f"{home}: cluster {chosen.cluster!r} names no server")
+    user_home, user = home, _User()
+    if chosen.user:
+        users = [(path, e.name, e.user) for path, file in files for e in file.users or ()]
+        user_home, user = _find("user", chosen.user, users)
+    identity = await _identify(user_home, user, name)
+    return Access(
+        server=cluster.server.rstrip("/"),
+        tls=_tls(home, cluster, identity),
+        authorization=identity.authorization,
+        namespace=chosen.namespace,
+        server_name=cluster.tls_server_name or None,
+        proxy=cluster.proxy_url or None,
+        origin=f"{home}, context {name}",
+    )
+
+
+def _parse(path: Path) -> _File:
+    try:
+        return msgspec.convert(yaml.load(path.read_bytes(), yaml.CSafeLoader) or {}, _File)
+    except OSError as error:
+        raise AccessError(f"{path}: {error.strerror}; name a kubeconfig with --kubeconfig FILE or KUBECONFIG") from None
+    except yaml.YAMLError as error:
+        raise AccessError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+    except msgspec.ValidationError as error:
+        raise AccessError(f"{path}: not a kubeconfig: {error}") from None
+
+
+def _find(what: str, name: str, candidates: list[tuple[Path, str, T]]) -> tuple[Path, T]:
+    for path, known, item in candidates:
+        if known == name:
+            return path, item
+    names = ", ".join(sorted({known for _, known, _ in candidates})) or "none"
+    raise AccessError(f"the kubeconfig has no {what} {name!r}; known: {names}; choose one with --context")
+
+
+async def _identify(home: Path, user: _User, context: str) -> Identity:
+    """Who we are, from the first kind of credentials that the user entry has."""
+    if user.impersonate:
+        raise AccessError(f"{home}: `as` (impersonation) is not supported; use a user that has the rights itself")
+    if user.exec or user.auth_provider:
+        return await log_in(home, context)
+    certificate = _pem(home, user.client_certificate, user.client_certificate_data, "client-certificate")
+    key = _pem(home, user.client_key, user.client_key_data, "client-key")
+    return Identity(_authorization(home, user), certificate, key)
+
+
+def _authorization(home: Path, user: _User) -> Authorization:
+    if user.token:
+        return Authorization.fixed(f"Bearer {user.token}")
+    if user.token_file:
+        return Authorization.token_file(home.parent / user.token_file)
+    if user.username:
+        pair = base64.b64encode(f"{user.username}:{user.password}".encode()).decode()
+        return Authorization.fixed(f"Basic {pair}")
+    return Authorization.fixed("")
+
+
+def _tls(home: Path, cluster: _Cluster, identity: Identity) -> ssl.SSLContext | None:
+    if not cluster.server.startswith("https:"):
+        return None
+    authority = _pem(home, cluster.certificate_authority, cluster.certificate_authority_data, "certificate-authority")
+    try:
+        return client_context(
+            authority, identity.certificate, identity.key, verify=not cluster.insecure_skip_tls_verify
+        )
+    except ssl.SSLError as error:
+        raise AccessError(f"{home}: the certificates cannot be used: {error}; fetch a new kubeconfig") from None
+
+
+def _pem(home: Path, file: str, data: str, field: str) -> str:
+    """The PEM text of a field that exists as a path, relative to the kubeconfig, and as inline base64, which wins."""
+    try:
+        if data:
+            return base64.b64decode(data, validate=True).decode()
+        return (home.parent / file).read_text() if file else ""
+    except (binascii.Error, UnicodeDecodeError):
+        raise AccessError(f"{home}: {field}-data is not base64 of a PEM text") from None
+    except OSError as error:
+        raise AccessError(f"{home}: {field}: {home.parent / file}: {error.strerror}") from None

@@ -1,0 +1,62 @@
+"""The part that all Kubernetes objects share, typed. Callers add the fields that they read, and no more."""
+
+from typing import Protocol
+
+import msgspec
+
+
+class OwnerReference(msgspec.Struct, frozen=True, rename="camel"):
+    """Who owns an object."""
+
+    uid: str = ""
+    kind: str = ""
+    name: str = ""
+    api_version: str = ""
+    controller: bool = False
+
+
+class Meta(msgspec.Struct, frozen=True, rename="camel"):
+    """`metadata` of an object."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: tuple[OwnerReference, ...] = ()
+    finalizers: tuple[str, ...] = ()
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`, or the name alone where there is no namespace."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+class HasMeta(Protocol):
+    """Any typed object: a msgspec struct with `metadata: Meta`."""
+
+    @property
+    def metadata(self) -> Meta:
+        """What the object is called."""
+
+
+class Bare(msgspec.Struct, frozen=True):
+    """An object of which only the metadata matters."""
+
+    metadata: Meta
+
+
+class ObjectReference(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Which object an event or a binding speaks of."""
+
+    kind: str
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    api_version: str = "v1"
+    resource_version: str = ""

@@ -1,0 +1,246 @@
+"""Keeps a dictionary equal to a collection of the API server: list once, then watch.
+
+             all pages read                          ended by the server, or connection lost:
+    ┌──────┐ ──────────────────────────▶ ┌───────┐ ──┐ again from the last version seen
+    │ LIST │                             │ WATCH │   │
+    └──────┘ ◀────────────────────────── └───────┘ ◀─┘
+             410, or any other refusal
+
+Nothing is lost: a list is compared with what the cache holds, so objects that vanished unseen are reported gone.
+A list alone would be correct; the watch makes it cheap. An object that cannot be decoded is reported and leaves
+the last good one in place. Between attempts there is a back-off, reset by each word from the server.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Generic, NoReturn
+
+import msgspec
+from gpuyard.common.kube.backoff import Backoff
+from gpuyard.common.kube.changes import Batch, Change, Mailbox, T
+from gpuyard.common.kube.client import EVERYTHING, Client, Selector
+from gpuyard.common.kube.errors import ApiError, KubeError, UnreachableError, api_error
+from gpuyard.common.kube.objects import Bare, Meta
+from gpuyard.common.kube.resources import Address
+
+_BARE = msgspec.json.Decoder(Bare)
+
+
+class _Event(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+_EVENT = msgspec.json.Decoder(_Event)
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """How a reflector asks: objects per page, seconds until the server ends a watch (shortened by up to a fifth)."""
+
+    page: int = 500
+    watch: float = 300
+
+
+TUNING = Tuning()
+
+
+@dataclass(slots=True)
+class Counts:
+    """What happened so far, for metrics."""
+
+    lists: int = 0
+    watches: int = 0
+    failures: int = 0
+    undecodable: int = 0
+
+
+class Reflector(Generic[T]):
+    """A cache of one collection. `store` maps `namespace/name` to the typed object; read it, never write it.
+
+    Subscribe before `run` is started, so that the first batch is the whole list.
+    """
+
+    def __init__(  # noqa: PLR0913
+        self,
+        client: Client,
+        address: Address,
+        decoder: msgspec.json.Decoder[T],
+        *,
+        selector: Selector = EVERYTHING,
+        tuning: Tuning = TUNING,
+        report: Callable[[str], None] = lambda _: None,
+        chance: Callable[[], float] = random.random,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.store: dict[str, T] = {}
+        self.address = address
+        self.counts = Counts()
+        self.problem = "not listed yet"
+        self._client = client
+        self._decoder = decoder
+        self._selector = selector
+        self._tuning = tuning
+        self._report = report
+        self._chance = chance
+        self._clock = clock
+        self._backoff = Backoff(chance)
+        self._readers: list[Callable[[Batch[T]], None]] = []
+        self._synced = asyncio.Event()
+        self._version = ""
+        self._heard = clock()
+
+    @property
+    def synced(self) -> bool:
+        """Whether the whole collection has been read at least once."""
+        return self._synced.is_set()
+
+    async def wait_synced(self) -> None:
+        """Wait until the whole collection has been read."""
+        await self._synced.wait()
+
+    def age(self) -> float:
+        """Seconds since the server last said something; on a quiet collection up to about a minute is normal."""
+        return self._clock() - self._heard
+
+    def subscribe(self, reader: Callable[[Batch[T]], None]) -> None:
+        """Call `reader` with each batch, right after the store has it; it must be quick and must not raise."""
+        self._readers.append(reader)
+
+    def batches(self) -> AsyncIterator[Batch[T]]:
+        """Batches for a reader that takes its time; what waits is merged by object."""
+        mailbox = Mailbox[T]()
+        self.subscribe(mailbox.put)
+        return aiter(mailbox)
+
+    async def run(self) -> NoReturn:
+        """Keep the store up to date until cancelled."""
+        while True:
+            try:
+                if not self._version:
+                    await self._list()
+                await self._watch()
+            except KubeError as error:
+                await self._pause(error)
+
+    async def _pause(self, error: KubeError) -> None:
+        self.counts.failures += 1
+        patience = 0.0
+        if isinstance(error, ApiError):
+            patience = error.retry_after
+            if not error.busy:
+                self._version = ""
+        self._tell(str(error))
+        await asyncio.sleep(self._backoff.delay(patience))
+
+    def _tell(self, problem: str) -> None:
+        """Keep the problem for who asks, and report it once, not at each attempt."""
+        if problem and problem != self.problem:
+            self._report(problem)
+        self.problem = problem
+
+    def _hear(self) -> None:
+        self._heard = self._clock()
+        self._backoff.reset()
+        if self.synced:
+            self._tell("")
+
+    async def _list(self) -> None:
+        self.counts.lists += 1
+        try:
+            version, items = await self._read(self._tuning.page)
+        except ApiError as error:
+            if not error.expired:
+                raise
+            # The pages outlived the server's memory; a list in one piece cannot.
+            version, items = await self._read(0)
+        changes = self._replace(items)
+        self._version = version
+        self._synced.set()
+        self._hear()
+        self._deliver(Batch(changes, listed=True))
+
+    async def _read(self, limit: int) -> tuple[str, list[msgspec.Raw]]:
+        version, items = "", list[msgspec.Raw]()
+        async for page in self._client.pages(self.address, self._selector, limit):
+            version = page.metadata.resource_version
+            items += page.items or ()
+        return version, items
+
+    async def _watch(self) -> None:
+        self.counts.watches += 1
+        started, heard = self._clock(), False
+        params = self._selector.params() | {
+            "resourceVersion": self._version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(int(self._tuning.watch * (1 - self._chance() / 5))),
+        }
+        async for lines in self._client.watch(self.address, params):
+            heard = True
+            self._take(lines)
+        if not heard and self._clock() - started < 1:
+            raise UnreachableError(f"{self.address.about}: the watch ended as soon as it began")
+
+    def _take(self, lines: list[bytes]) -> None:
+        """Take the events of one network read in, as one batch; those before a bad one still count."""
+        changes: list[Change[T]] = []
+        try:
+            for line in lines:
+                changes += self._event(line)
+            self._hear()
+        except msgspec.DecodeError as error:
+            self._version = ""
+            raise UnreachableError(f"{self.address.about}: the watch sent what is no event: {error}") from None
+        finally:
+            if changes:
+                self._deliver(Batch(changes))
+
+    def _event(self, line: bytes) -> list[Change[T]]:
+        event = _EVENT.decode(line)
+        if event.type == "ERROR":
+            raise api_error(f"watch of {self.address.about}", 0, bytes(event.object))
+        meta, new = self._read_object(event.object)
+        self._version = meta.resource_version
+        if event.type == "BOOKMARK":
+            return []
+        return self._remove(meta) if event.type == "DELETED" else self._put(meta, new)
+
+    def _replace(self, items: list[msgspec.Raw]) -> list[Change[T]]:
+        """Make the store equal to a list; what changed on the way, what is gone first."""
+        read = {meta.key: (meta, new) for meta, new in map(self._read_object, items)}
+        gone = [old.metadata for key, old in self.store.items() if key not in read]
+        return [change for meta in gone for change in self._remove(meta)] + [
+            change for meta, new in read.values() for change in self._put(meta, new)
+        ]
+
+    def _read_object(self, raw: msgspec.Raw) -> tuple[Meta, T | None]:
+        """The object's name and version, and the object, or None if only those can be read."""
+        try:
+            new = self._decoder.decode(raw)
+        except msgspec.ValidationError as error:
+            meta = _BARE.decode(raw).metadata
+            if meta.name:
+                self.counts.undecodable += 1
+                self._report(f"{self.address.about}: {meta.key} cannot be read, its last good state stays: {error}")
+            return meta, None
+        return new.metadata, new
+
+    def _put(self, meta: Meta, new: T | None) -> list[Change[T]]:
+        old = self.store.get(meta.key)
+        if new is None or (old is not None and old.metadata.resource_version == meta.resource_version):
+            return []
+        self.store[meta.key] = new
+        if old is not None and old.metadata.uid != meta.uid:
+            return [Change(old, None), Change(None, new)]
+        return [Change(old, new)]
+
+    def _remove(self, meta: Meta) -> list[Change[T]]:
+        old = self.store.pop(meta.key, None)
+        return [] if old is None else [Change(old, None)]
+
+    def _deliver(self, batch: Batch[T]) -> None:
+        for reader in self._readers:
+            reader(batch)
