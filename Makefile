@@ -30,18 +30,11 @@ demo: venv ## a real control plane, 4 nodes x 8 mock GPUs, pods that get GPUs by
 demo-down: venv ## end the demo and leave nothing behind
 	@$(BIN)/gpuyard demo --ground $(GROUND) --down
 
-lint: venv
-	@$(BIN)/ruff check .
-	@$(BIN)/ruff format --check .
-	@PYTHONPATH= $(BIN)/lint-imports --cache-dir .import_linter_cache
+lint types unit: venv
+	@$(BIN)/python -m tests.run $@
 
-types: venv
-	@$(BIN)/mypy
-
-unit: venv
-	@$(BIN)/python -m pytest tests --ignore=tests/cluster -n 2 -q
-
-check: lint types unit ## lint, types, unit tests: what to run before each commit
+check: venv ## lint, types, unit tests: what to run before each commit
+	@$(BIN)/python -m tests.run lint types unit
 
 test: venv ## everything: lint, types, unit tests, every ground
 	@$(BIN)/python -m tests.run

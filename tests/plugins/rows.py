@@ -1,7 +1,8 @@
 """The pytest plugin of the house: marks tests with the rows they show and the ground they stand on, and reports both.
 
 `@pytest.mark.row("E-16", case="budget")` names a row of rows.toml; a name that is not there is a collection error.
-`@pytest.mark.ground("processes")` says what the test needs; without it a test stands on nothing but Python.
+`@pytest.mark.ground("processes")` says what the test needs; without it a test stands on nothing but Python. `--ground`
+chooses the tests of one ground.
 `@pytest.mark.soak` sets a long run aside: `--soak` runs these and only these.
 """
 
@@ -19,6 +20,7 @@ ROWS = pytest.StashKey[dict[str, Row]]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("gpuyard")
     group.addoption("--rows", metavar="FILE", type=Path, help="write which rows were shown, as JSON")
+    group.addoption("--ground", choices=GROUNDS, help="run the tests that stand on this ground, and only them")
     group.addoption("--soak", action="store_true", help="run the tests marked soak, and only them")
     parser.addini("rows_file", "where the rows are listed", default="tests/rows.toml")
 
@@ -67,15 +69,26 @@ def _ground(item: pytest.Item) -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Set soak tests apart; give each item its marks as properties, which reach the reports also through xdist."""
-    soak = config.getoption("--soak")
-    chosen = [item for item in items if (item.get_closest_marker("soak") is not None) == soak]
+    """Choose by ground and length; give each test its marks as properties, which also xdist passes on."""
+    chosen = [item for item in items if _is_chosen(item)]
     if len(chosen) < len(items):
-        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+        config.hook.pytest_deselected(items=[item for item in items if not _is_chosen(item)])
         items[:] = chosen
     for item in items:
         item.user_properties.append(("ground", _ground(item)))
         item.user_properties.extend(("row", f"{name}/{case or ''}") for name, case in _rows(item))
+
+
+def _is_chosen(item: pytest.Item) -> bool:
+    is_long = item.get_closest_marker("soak") is not None
+    ground = item.config.getoption("--ground") or _ground(item)
+    return is_long == item.config.getoption("--soak") and _ground(item) == ground
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Let a ground without long tests pass a soak run."""
+    if session.config.getoption("--soak") and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+        session.exitstatus = pytest.ExitCode.OK
 
 
 class Reporter:

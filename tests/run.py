@@ -1,0 +1,143 @@
+"""Everything that `make test` runs, as one table of stages: `python -m tests.run [--soak] [STAGE ...]`.
+
+Lint, types and unit tests run beside the making of what the grounds need; then the tests of each ground.
+A stage's output goes to build/logs and is shown in full if it fails; build/ also has the JUnit files and rows.json.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.plugins.catalog import load, merge
+from tests.stages import Outcome, Result, Runner, Stage, clock
+from tests.summary import Tally, rows_lines, tally, tell
+
+ROOT = Path(__file__).parents[1]
+BUILD = ROOT / "build"
+SIDE_BY_SIDE = 2
+INTERRUPTED = 130
+
+
+def tool(name: str, *options: str) -> tuple[str, ...]:
+    """Make the command of a program of the environment."""
+    return (str(Path(sys.executable).parent / name), *options)
+
+
+def tests_on(ground: str, *options: str) -> tuple[str, ...]:
+    """Make the command that runs the tests of one ground."""
+    reports = (f"--junit-xml=build/junit-{ground}.xml", f"--rows=build/rows-{ground}.json")
+    return tool("python", "-m", "pytest", "tests", "--ground", ground, *reports, *options)
+
+
+RUFF = (tool("ruff", "check"), tool("ruff", "format", "--check"))
+LAYERS = tool("lint-imports", "--cache-dir", ".import_linter_cache")
+
+STAGES = (
+    Stage("lint", (*RUFF, LAYERS)),
+    Stage("types", (tool("mypy"),)),
+    Stage("unit", (tests_on("none", "-q", "-n", "2"),), ground="none", minutes=15),
+)
+SOAK = tuple(
+    Stage(stage.name, tuple((*command, "--soak") for command in stage.commands), stage.after, stage.ground, minutes=90)
+    if stage.ground
+    else stage
+    for stage in STAGES
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the stages asked for, or all; 0 if everything passed and nothing was hidden."""
+    parser = argparse.ArgumentParser(prog="python -m tests.run", description=__doc__.partition("\n")[0])
+    parser.add_argument("stages", nargs="*", metavar="STAGE", help=", ".join(stage.name for stage in STAGES))
+    parser.add_argument("--soak", action="store_true", help="the tests marked soak, and only they")
+    options = parser.parse_args(argv)
+    if unknown := set(options.stages) - {stage.name for stage in STAGES}:
+        parser.error(f"no stage {', '.join(sorted(unknown))}")
+    table = SOAK if options.soak else STAGES
+    os.chdir(ROOT)
+    chosen = [stage for stage in table if stage.name in options.stages]
+    return in_front(chosen[0]) if len(chosen) == 1 else together(chosen or table)
+
+
+def in_front(stage: Stage) -> int:
+    """Run one stage with its output on the terminal."""
+    BUILD.mkdir(exist_ok=True)
+    codes = (subprocess.run(command, env=environment(), check=False).returncode for command in stage.commands)
+    return next((code for code in codes if code), 0)
+
+
+def together(stages: Sequence[Stage]) -> int:
+    """Run several stages beside each other, then say what they showed."""
+    shutil.rmtree(BUILD, ignore_errors=True)
+    begin = time.monotonic()
+    try:
+        results = asyncio.run(_run(stages))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        say("\ninterrupted: every stage was ended and has cleaned up")
+        return INTERRUPTED
+    return report(results, time.monotonic() - begin)
+
+
+async def _run(stages: Sequence[Stage]) -> list[Result]:
+    loop = asyncio.get_running_loop()
+    work = asyncio.ensure_future(Runner(BUILD / "logs", say, slots=SIDE_BY_SIDE, environment=environment()).run(stages))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, work.cancel)
+    return await work
+
+
+def environment() -> dict[str, str]:
+    """Give the stages this process's environment: lines at once, and nothing but the repository's own code."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | {"PYTHONUNBUFFERED": "1"}
+
+
+def say(text: str) -> None:
+    """Print at once, also into a pipe."""
+    print(text, flush=True)  # noqa: T201 - this is what the program is for
+
+
+def report(results: Sequence[Result], seconds: float) -> int:
+    """Show the output of what failed, then the figures; the exit code."""
+    for result in results:
+        if result.outcome is Outcome.FAILED:
+            say(f"\n===== {result.stage.name}: {result.why}\n{result.log.read_text(errors='replace').rstrip()}")
+    rows = merge(sorted(BUILD.glob("rows-*.json")))
+    (BUILD / "rows.json").write_text(json.dumps(rows, indent=1) + "\n")
+    total = tally(results, BUILD)
+    say("")
+    for line in [*table(results), *figures(total, seconds), *rows_lines(load(ROOT / "tests" / "rows.toml"), rows)]:
+        say(line)
+    say(f"\n{total.closing_line()}")
+    return int(bool(total.count("failed") or total.hidden()))
+
+
+def table(results: Sequence[Result]) -> list[str]:
+    """Write each stage with its outcome and time."""
+    return [
+        f"{result.stage.name:<11} {result.outcome:<8} {clock(result.seconds):>6}  {result.why}".rstrip()
+        for result in results
+    ]
+
+
+def figures(total: Tally, seconds: float) -> list[str]:
+    """Write what ran, for how long, and what was skipped that should not have been."""
+    hidden = total.hidden()
+    return [
+        f"grounds     {', '.join(total.grounds())}",
+        f"tests       {len(total.cases)}",
+        f"time        {clock(seconds)}; the slowest tests:",
+        *tell(total.slowest()),
+        *(["skipped, which hides a ground (counts as failed):", *tell(hidden)] if hidden else []),
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
