@@ -1,0 +1,132 @@
+"""The commands `gpuyard sandbox up | down | status`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+from gpuyard.sandbox import cluster as clusters
+from gpuyard.sandbox import processes
+from gpuyard.sandbox.components import COMPONENTS
+from gpuyard.sandbox.errors import SandboxError
+from gpuyard.sandbox.spec import Spec
+
+ANSWER_IS_NO = 1
+
+FILE = click.Path(exists=True, dir_okay=False, resolve_path=True, path_type=Path)
+NAME = click.option("--name", default="default", show_default=True, help="Several sandboxes run side by side.")
+GROUND = click.option(
+    "--ground", type=click.Choice(["processes"]), default="processes", show_default=True, help="What it is made of."
+)
+
+
+class Failure(click.ClickException):
+    """A sandbox that cannot be had, for the shell: the cluster cannot be reached."""
+
+    exit_code = 3
+
+
+@click.group()
+def sandbox() -> None:
+    """A real Kubernetes to try and test on, with mock GPU nodes."""
+
+
+@sandbox.command()
+@GROUND
+@NAME
+@click.option("--nodes", default=4, show_default=True, help="KWOK nodes; missing ones are added, none is removed.")
+@click.option("--gpus", default=8, show_default=True, help="GPUs of each node.")
+@click.option("--scheduler-config", type=FILE, help="A KubeSchedulerConfiguration for kube-scheduler.")
+@click.option("--extender-url", default="", help="Where that configuration's extenders listen.")
+@click.option("--audit-policy", type=FILE, help="What the audit log records [default: all but reads of leases].")
+@click.option("--api-server-flag", "api_server_flags", multiple=True, help="One more flag for kube-apiserver.")
+def up(ground: str, **wanted: Any) -> None:  # noqa: ANN401, ARG001 - click passes options by name; one ground so far
+    """Bring a sandbox up; harmless if it is up already."""
+    try:
+        spec = Spec(**wanted)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    try:
+        cluster = clusters.up(spec)
+    except SandboxError as error:
+        raise Failure(str(error)) from error
+    click.echo(f"export KUBECONFIG={cluster.kubeconfig}")
+
+
+@sandbox.command()
+@GROUND
+@NAME
+def down(ground: str, name: str) -> None:  # noqa: ARG001 - one ground so far
+    """Remove a sandbox and all it left, also after a crash."""
+    try:
+        found = clusters.down(name)
+    except SandboxError as error:
+        raise Failure(str(error)) from error
+    click.echo(f"sandbox {name} is removed" if found else f"there is no sandbox {name}")
+
+
+@sandbox.command()
+@click.option("--name", help="Only this one.")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def status(name: str | None, output: str) -> None:
+    """Show the sandboxes, their components and files."""
+    known = clusters.names()
+    reports = [report(each) for each in known if name in (None, each)]
+    if output == "json":
+        click.echo(msgspec.json.format(msgspec.json.encode(reports)).decode())
+    else:
+        click.echo("\n\n".join(table(each) for each in reports) or "there is no sandbox")
+    if name and not reports:
+        raise click.exceptions.Exit(ANSWER_IS_NO)
+
+
+def report(name: str) -> dict[str, Any]:
+    """Everything that can be said about a sandbox, for JSON and for the table."""
+    cluster = clusters.find(name)
+    if cluster is None:
+        return {"name": name, "ground": "processes", "state": "broken", "components": []}
+    running = cluster.processes
+    states = {component: _state(running.get(component)) for component in COMPONENTS}
+    return {
+        "name": name,
+        "ground": "processes",
+        "state": "up" if set(states.values()) == {"running"} else "degraded",
+        "kubeconfig": str(cluster.kubeconfig),
+        "apiUrl": cluster.api_url,
+        "auditLog": str(cluster.audit_log),
+        "folder": str(cluster.folder),
+        "components": [
+            {
+                "name": component,
+                "state": state,
+                "pid": running[component].pid if component in running else None,
+                "port": cluster.record.ports[component],
+                "program": str(cluster.program(component)),
+                "log": str(cluster.log(component)),
+            }
+            for component, state in states.items()
+        ],
+    }
+
+
+def table(found: dict[str, Any]) -> str:
+    """A report as lines for a person."""
+    lines = [f"sandbox {found['name']} ({found['ground']}): {found['state']}"]
+    if found["state"] == "broken":
+        lines.append(f"  its files are incomplete: `gpuyard sandbox down --name {found['name']}` removes the rest")
+    lines += [f"  {key:<11} {found[key]}" for key in ("kubeconfig", "apiUrl", "auditLog") if key in found]
+    if found["components"]:
+        lines.append(f"  {'COMPONENT':<24} {'STATE':<8} {'PID':>8} {'PORT':>6}  LOG")
+    lines += [
+        f"  {one['name']:<24} {one['state']:<8} {one['pid'] or '-':>8} {one['port']:>6}  {one['log']}"
+        for one in found["components"]
+    ]
+    return "\n".join(lines)
+
+
+def _state(process: processes.Process | None) -> str:
+    if process is None:
+        return "dead"
+    return "paused" if processes.paused(process) else "running"

@@ -1,0 +1,38 @@
+"""The one error of the sandbox: which step failed, why, what its log said last, and what to do about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+LINES_SHOWN = 12
+
+
+class SandboxError(Exception):
+    """A step of the sandbox failed; its text is meant for the person who ran it."""
+
+    def __init__(self, step: str, problem: str, *, remedy: str = "", log: Sequence[str] = ()) -> None:
+        super().__init__(step, problem)
+        self.step = step
+        self.problem = problem
+        self.remedy = remedy
+        self.log = tuple(log)
+
+    def __str__(self) -> str:
+        """One paragraph: step and problem, the log's last lines, the remedy."""
+        lines = [f"{self.step}: {self.problem}"]
+        lines += [f"  | {line}" for line in self.log]
+        if self.remedy:
+            lines.append(self.remedy)
+        return "\n".join(lines)
+
+
+def last_lines(log: Path, count: int = LINES_SHOWN) -> list[str]:
+    """The end of a log file; nothing if there is none."""
+    try:
+        return log.read_text(errors="replace").splitlines()[-count:]
+    except OSError:
+        return []

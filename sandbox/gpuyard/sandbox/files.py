@@ -1,0 +1,116 @@
+"""The files of a sandbox's folder: tokens, kubeconfigs, and the settings its components read."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import yaml
+from gpuyard.sandbox.errors import SandboxError
+from gpuyard.sandbox.spec import Spec
+
+if TYPE_CHECKING:
+    from gpuyard.sandbox.components import Place
+
+OURS = Path(__file__).parent
+
+# Kubeconfig file: (user, group). The scheduler and the controller manager get the rights that every cluster gives them.
+USERS = {
+    "kubeconfig": ("gpuyard-admin", "system:masters"),
+    "kwok.kubeconfig": ("kwok", "system:masters"),
+    "scheduler.kubeconfig": ("system:kube-scheduler", ""),
+    "controller-manager.kubeconfig": ("system:kube-controller-manager", ""),
+}
+DEFAULT_SCHEDULER = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+
+
+class Record(msgspec.Struct, frozen=True):
+    """What a sandbox has to remember between commands; everything else can be told from it."""
+
+    spec: Spec
+    ports: dict[str, int]
+    programs: dict[str, Path]
+    tokens: dict[str, str]
+
+
+def read(folder: Path) -> Record | None:
+    """The record in a sandbox's folder; None if there is none, or none that can be read."""
+    try:
+        return msgspec.json.decode(
+            (folder / "sandbox.json").read_bytes(), type=Record, dec_hook=lambda kind, value: kind(value)
+        )
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def write_record(folder: Path, record: Record) -> None:
+    """Replace the record in one step."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    partial = folder / "sandbox.json.partial"
+    partial.write_bytes(msgspec.json.format(msgspec.json.encode(record, enc_hook=str)))
+    partial.rename(folder / "sandbox.json")
+
+
+def new_tokens() -> dict[str, str]:
+    """A secret for each user."""
+    return {user: secrets.token_hex(16) for user, _ in USERS.values()}
+
+
+def write(place: Place, tokens: dict[str, str]) -> None:
+    """Write every file that the components read."""
+    folder = place.folder
+    (folder / "logs").mkdir(exist_ok=True)
+    _private(folder / "tokens.csv", _token_table(tokens))
+    for name, (user, _) in USERS.items():
+        _private(folder / name, yaml.safe_dump(_kubeconfig(place, user, tokens[user]), sort_keys=False))
+    policy = place.spec.audit_policy or OURS / "audit-policy.yaml"
+    (folder / "audit-policy.yaml").write_bytes(policy.read_bytes())
+    (folder / "stages.yaml").write_bytes((OURS / "stages.yaml").read_bytes())
+    (folder / "scheduler.yaml").write_text(yaml.safe_dump(scheduler_config(place), sort_keys=False))
+
+
+def scheduler_config(place: Place) -> dict[str, Any]:
+    """The wanted KubeSchedulerConfiguration, pointed at this sandbox's API server and extender."""
+    source = place.spec.scheduler_config
+    config = yaml.safe_load(source.read_text()) if source else dict(DEFAULT_SCHEDULER)
+    if not isinstance(config, dict) or config.get("kind") != DEFAULT_SCHEDULER["kind"]:
+        raise SandboxError("scheduler configuration", f"{source} is no KubeSchedulerConfiguration")
+    config["leaderElection"] = {"leaderElect": False}
+    config["clientConnection"] = {
+        "qps": 500,
+        "burst": 1000,
+        **config.get("clientConnection", {}),
+        "kubeconfig": place.path("scheduler.kubeconfig"),
+    }
+    if place.spec.extender_url:
+        if not config.get("extenders"):
+            raise SandboxError("scheduler configuration", f"{source} has no extenders for {place.spec.extender_url}")
+        config["extenders"] = [{**one, "urlPrefix": place.spec.extender_url} for one in config["extenders"]]
+    return config
+
+
+def _token_table(tokens: dict[str, str]) -> str:
+    rows = [f'{tokens[user]},{user},{user},"{group}"' for user, group in USERS.values()]
+    return "\n".join(rows) + "\n"
+
+
+def _kubeconfig(place: Place, user: str, token: str) -> dict[str, Any]:
+    name = f"gpuyard-{place.spec.name}"
+    server = f"https://127.0.0.1:{place.ports['kube-apiserver']}"
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [
+            {"name": name, "cluster": {"server": server, "certificate-authority": place.path("pki/apiserver.crt")}}
+        ],
+        "users": [{"name": user, "user": {"token": token}}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": user}}],
+        "current-context": name,
+    }
+
+
+def _private(path: Path, text: str) -> None:
+    path.touch(mode=0o600)
+    path.write_text(text)

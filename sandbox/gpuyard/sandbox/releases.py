@@ -1,0 +1,106 @@
+"""Gets a program from its project's own release page, if that page answers at once."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import tarfile
+import threading
+import urllib.error
+import urllib.request
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from urllib.parse import urlsplit
+
+from gpuyard.sandbox.errors import SandboxError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from gpuyard.sandbox.tools import Tool
+
+ANSWER_WITHIN = 2.0
+STALLED_AFTER = 30.0
+CHUNK = 1 << 20
+
+
+class Say(Protocol):
+    """Takes a sentence about what is going on."""
+
+    def __call__(self, text: str, /) -> None:
+        """Show the sentence."""
+
+
+def download(tool: Tool, binary: str, target: BinaryIO, say: Say) -> None:
+    """Write the released program to `target`, checked against the release's checksum where there is one.
+
+    Raises SandboxError when the release page does not answer, breaks off, or gives something else.
+    """
+    url = tool.fill(tool.release.url, binary)
+    with _step(f"download of {url}"):
+        content = _fetch(url, say)
+        if tool.release.checksum:
+            _verify(content, _fetch(tool.fill(tool.release.checksum, binary), say), url)
+        member = tool.fill(tool.release.member, binary)
+        target.write(_unpack(content, member) if member else content)
+
+
+@contextlib.contextmanager
+def _step(step: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, tarfile.TarError, KeyError, ValueError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise SandboxError(step, getattr(reason, "strerror", None) or str(reason)) from error
+
+
+def _fetch(url: str, say: Say) -> bytes:
+    response = _within(ANSWER_WITHIN, lambda: urllib.request.urlopen(url, timeout=STALLED_AFTER), urlsplit(url).netloc)  # noqa: S310 - tool.toml names https addresses only
+    with response:
+        size = int(response.headers.get("Content-Length") or 0)
+        if size > 10 * CHUNK:
+            say(f"downloading {url} ({size >> 20} MiB)")
+        content = io.BytesIO()
+        while chunk := response.read(CHUNK):
+            content.write(chunk)
+    if size and content.tell() != size:
+        raise OSError(f"the answer broke off after {content.tell()} of {size} bytes")
+    return content.getvalue()
+
+
+def _within(seconds: float, work: Callable[[], Any], host: str) -> Any:  # noqa: ANN401 - passes on what the work returns
+    """The work's result; the time limit covers name resolution too, which no socket timeout does."""
+    outcome: list[Any] = []
+
+    def run() -> None:
+        try:
+            outcome.append((work(), None))
+        except Exception as error:  # noqa: BLE001 - raised in the caller's thread
+            outcome.append((None, error))
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if not outcome:
+        raise OSError(f"{host} gave no answer within {seconds:.0f} s")
+    result, error = outcome[0]
+    if error:
+        raise error
+    return result
+
+
+def _verify(content: bytes, checksums: bytes, url: str) -> None:
+    """Accept `<digest>` alone, or the line `<digest>  <file>` of a list."""
+    name = url.rsplit("/", 1)[-1]
+    lines = [line.split() for line in checksums.decode().splitlines() if line.strip()]
+    wanted = next((line[0] for line in lines if len(line) == 1 or line[1].lstrip("*") == name), None)
+    if wanted != hashlib.sha256(content).hexdigest():
+        raise ValueError("the checksum does not match")
+
+
+def _unpack(archive: bytes, member: str) -> bytes:
+    with tarfile.open(fileobj=io.BytesIO(archive)) as files:
+        found = files.extractfile(member)
+        if found is None:
+            raise KeyError(f"{member} is no file")
+        return found.read()
