@@ -1,0 +1,174 @@
+"""Usage written into the document that the user wrote, in the form it came in.
+
+Only the lines of the usage part change: everything else, comments and order and spelling, stays byte for byte.
+The places come from the same node graph that was read, so a large map costs one parse by libyaml.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import yaml
+from gpuyard.common.topology.document import Element, compose
+from gpuyard.common.topology.hardware import plain_extras
+from gpuyard.common.topology.model import FREE, Form, Gpu, Node, Pool, Topology, Usage
+from gpuyard.common.topology.pools import node_of
+from gpuyard.common.topology.reading import form_of, read
+from gpuyard.common.topology.spelling import NODE, OF_FORM
+from gpuyard.common.topology.usage import Plain, plain_usage
+
+Usages = Mapping[str, Mapping[str, Usage]]
+"""Usage by node and device id; a device that is not named is free."""
+
+
+class Edit(NamedTuple):
+    """Characters `start` to `end` give way to `text`."""
+
+    start: int
+    end: int
+    text: str
+
+
+def with_usage(node: Node, usage: Mapping[str, Usage]) -> Node:
+    """The node with this usage and no other."""
+    return replace(node, gpus=tuple(_used(gpu, usage) for gpu in node.gpus))
+
+
+def _used(gpu: Gpu, usage: Mapping[str, Usage]) -> Gpu:
+    slices = gpu.mig and tuple(replace(each, usage=usage.get(each.id, FREE)) for each in gpu.mig)
+    return replace(gpu, usage=usage.get(gpu.id, FREE), mig=slices)
+
+
+def write(text: str, usages: Usages, node: str = "") -> str:
+    """The document with this usage; the very same text when the document says so already.
+
+    Raises:
+        TopologyError: the document cannot be read, or would grow beyond what a ConfigMap holds.
+    """
+    topology = read(text, node)
+    wanted = {name: with_usage(found, usages.get(name, {})) for name, found in topology.nodes.items()}
+    for edit in sorted(_edits(text, topology, wanted), reverse=True):
+        text = text[: edit.start] + edit.text + text[edit.end :]
+    compose(text)
+    return text
+
+
+def per_node_document(pool: Pool, name: str) -> str:
+    """The document that one node of a pool gets."""
+    node = node_of(pool, name)
+    hardware = node.hardware
+    plain: Plain = {NODE.memory: hardware.memory, NODE.product: hardware.product}
+    plain["gpus"] = [{"id": gpu.id} for gpu in node.gpus]
+    plain[NODE.mig_strategy] = hardware.mig_strategy.value
+    return _dump(plain | plain_extras(hardware))
+
+
+def _edits(text: str, topology: Topology, wanted: Mapping[str, Node]) -> Iterator[Edit]:
+    root = compose(text)
+    spelling = OF_FORM[topology.form]
+    for name, gpus in _gpu_nodes(root):
+        # The per-node form does not name its node: it has just the one.
+        node = wanted[name] if name else next(iter(wanted.values()))
+        before = topology.nodes[node.name]
+        for yaml_node, gpu, old in zip(gpus, node.gpus, before.gpus, strict=True):
+            # Compared as written: one form knows less of a usage than another, and what it cannot say never differs.
+            if (plain := plain_usage(gpu, spelling)) != plain_usage(old, spelling):
+                yield _edit(text, yaml_node, spelling.usage, plain)
+
+
+def _gpu_nodes(root: Element) -> Iterator[tuple[str, Sequence[yaml.MappingNode]]]:
+    keys = dict(root.entries())
+    if form_of(root) is Form.NODE:
+        yield "", _mappings(keys["gpus"])
+        return
+    for name, body in keys["nodes"].entries():
+        yield name, _mappings(dict(body.entries())["gpus"])
+
+
+def _mappings(gpus: Element) -> list[yaml.MappingNode]:
+    items = [] if gpus.empty else gpus.items()
+    return [item.node for item in items if isinstance(item.node, yaml.MappingNode)]
+
+
+def _edit(text: str, gpu: yaml.MappingNode, key: str, plain: Plain) -> Edit:
+    position = next((i for i, (name, _) in enumerate(gpu.value) if name.value == key), None)
+    change = _flow_edit if gpu.flow_style else _block_edit
+    return change(text, gpu, position, {key: plain} if plain else {})
+
+
+def _flow_edit(text: str, gpu: yaml.MappingNode, position: int | None, plain: Plain) -> Edit:
+    written = _flow(text, gpu, plain)
+    pairs = gpu.value
+    if position is None:
+        if not pairs:
+            start = gpu.start_mark.index + 1
+            return Edit(start, start, written)
+        end = _end(text, pairs[-1])
+        return Edit(end, end, f", {written}")
+    start, end = pairs[position][0].start_mark.index, _end(text, pairs[position])
+    if written:
+        return Edit(start, end, written)
+    if position:
+        return Edit(_end(text, pairs[position - 1]), end, "")
+    return Edit(start, pairs[1][0].start_mark.index if len(pairs) > 1 else end, "")
+
+
+def _flow(text: str, gpu: yaml.MappingNode, plain: Plain) -> str:
+    """`metrics: {…}`; in a document that is JSON, the key has quotes as well."""
+    if not plain:
+        return ""
+    [(key, value)] = plain.items()
+    quoted = gpu.value[0][0].style == '"' if gpu.value else text.lstrip().startswith("{")
+    return f"{json.dumps(key) if quoted else key}: {json.dumps(value)}"
+
+
+def _block_edit(text: str, gpu: yaml.MappingNode, position: int | None, plain: Plain) -> Edit:
+    column = gpu.value[0][0].start_mark.column
+    written = _indented(_dump(plain), column) if plain else ""
+    if position is None:
+        return _appended(text, _line_end(text, _end(text, gpu.value[-1])), column, written)
+    key = gpu.value[position][0].start_mark
+    end = _line_end(text, _end(text, gpu.value[position]))
+    if written:
+        return Edit(key.index, end, written)
+    if text[key.index - column : key.index].isspace():
+        return Edit(key.index - column, min(end + 1, len(text)), "")
+    # The first key stands behind the dash: what follows moves up to it.
+    return Edit(key.index, gpu.value[1][0].start_mark.index, "") if len(gpu.value) > 1 else Edit(key.index, end, "{}")
+
+
+def _appended(text: str, end: int, column: int, written: str) -> Edit:
+    """A new key goes below the comments that belong to its mapping: one of them announces it, as a rule."""
+    while end < len(text):
+        line = text[end + 1 : _line_end(text, end + 1)]
+        if not line.startswith(" " * column + "#"):
+            break
+        end += 1 + len(line)
+    return Edit(end, end, f"\n{' ' * column}{written}")
+
+
+def _end(text: str, pair: tuple[yaml.Node, yaml.Node]) -> int:
+    """Where a key's value ends. A block's own end mark lies behind the blank lines and comments that follow it."""
+    key, value = pair
+    while not getattr(value, "flow_style", True) and value.value:
+        last = value.value[-1]
+        value = last[1] if isinstance(last, tuple) else last
+    end = int(value.end_mark.index)
+    # An alias carries the marks of its anchor, and an empty value those of what comes next.
+    if end <= key.end_mark.index or value.start_mark.index == end:
+        end = _line_end(text, key.end_mark.index)
+    return len(text[:end].rstrip())
+
+
+def _line_end(text: str, position: int) -> int:
+    found = text.find("\n", position)
+    return len(text) if found < 0 else found
+
+
+def _dump(plain: Plain) -> str:
+    return yaml.dump(plain, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=10**9)
+
+
+def _indented(block: str, column: int) -> str:
+    return block.rstrip("\n").replace("\n", "\n" + " " * column)

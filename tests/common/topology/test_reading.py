@@ -1,0 +1,201 @@
+"""Reading: five forms, one model; what is wrong is refused with its place."""
+
+import pytest
+from gpuyard.common.topology.document import TopologyError
+from gpuyard.common.topology.ids import gpu_id
+from gpuyard.common.topology.model import Faults, Form, MigStrategy, Node, Owner, Sharing
+from gpuyard.common.topology.pools import node_of
+from gpuyard.common.topology.reading import read
+from gpuyard.common.topology.utilization import Span
+from gpuyard.common.topology.writing import per_node_document
+
+from tests.common.topology.documents import BLOCK_POOLS, CLUSTER, CLUSTER_STATUS, FLAT_POOLS, G1, G2, NODE, SEED
+
+
+def node(extra: str = "", gpus: str = "[{id: a}, {id: b}]", product: str = "Tesla-K80") -> str:
+    return f"nodes:\n  n:\n    gpu-memory: 11441\n    gpu-product: {product}\n    gpus: {gpus}\n{extra}"
+
+
+def only(text: str) -> Node:
+    return read(text).nodes["n"]
+
+
+def refused(text: str) -> str:
+    with pytest.raises(TopologyError) as error:
+        read(text, "n")
+    return str(error.value)
+
+
+def test_the_seeds_document_is_read_with_its_usage() -> None:
+    topology = read(SEED)
+    found = topology.nodes["node-a"]
+    assert topology.form is Form.CLUSTER
+    assert [gpu.id for gpu in found.gpus] == [G1, G2]
+    assert [gpu.usage.utilization(0) for gpu in found.gpus] == [10, 100]
+    assert [gpu.usage.fb_used(11441) for gpu in found.gpus] == [5000, 10000]
+    assert found.gpus[0].usage.owner == Owner("runai-project-a", "pod", "container")
+    assert found.hardware.mig_strategy is MigStrategy.MIXED
+
+
+def test_one_node_in_all_five_forms_is_one_model() -> None:
+    pooled = [node_of(read(text).pools[0], "node-a") for text in (FLAT_POOLS, BLOCK_POOLS)]
+    generated = read(per_node_document(read(BLOCK_POOLS).pools[0], "node-a"), "node-a").nodes["node-a"]
+    assert pooled[0] == pooled[1] == generated
+    clusters = [read(text).nodes["node-a"] for text in (CLUSTER, CLUSTER_STATUS)]
+    assert clusters[0] == clusters[1]
+    assert clusters[0].gpus == pooled[0].gpus
+    assert [gpu.id for gpu in pooled[0].gpus] == [gpu_id("node-a", 0), gpu_id("node-a", 1)]
+    assert (clusters[0].hardware.product, clusters[0].hardware.memory) == ("Tesla-K80", 11441)
+    assert (pooled[0].hardware.product, pooled[0].hardware.memory) == ("Tesla-K80", 11441)
+
+
+def test_the_form_is_told_by_the_top_keys() -> None:
+    forms = [read(text, "n").form for text in (SEED, CLUSTER_STATUS, FLAT_POOLS, BLOCK_POOLS, NODE)]
+    assert forms == [Form.CLUSTER, Form.CLUSTER_STATUS, Form.POOLS, Form.POOLS, Form.NODE]
+
+
+def test_a_per_node_document_knows_its_pods_by_uid() -> None:
+    gpu = read(NODE, "n").nodes["n"].gpus[0]
+    assert gpu.usage.owner == Owner("team", "p", "c")
+    assert [(share.uid, share.utilization) for share in gpu.usage.shares] == [("uid-1", Span(80, 100))]
+
+
+def test_nodes_that_are_not_listed_can_be_filled_in_by_label() -> None:
+    [pool] = read(CLUSTER_STATUS).pools
+    assert (pool.label, pool.value, pool.count) == ("gpuyard.io/mock", "true", 2)
+    disabled = CLUSTER_STATUS.replace("node-autofill: {", "node-autofill: {enabled: false, ")
+    assert read(disabled).pools == ()
+
+
+def test_a_profile_gives_what_the_overrides_leave_open() -> None:
+    pool = read("nodePools: {p: {gpu: {profile: h100, overrides: {device_count: 0, devices: [{}, {}]}}}}").pools[0]
+    assert (pool.hardware.product, pool.hardware.memory, pool.count) == ("NVIDIA-H100-80GB-HBM3", 81920, 2)
+    assert read("nodePools: {p: {gpu: {profile: t4}}}").pools[0].count == 4
+
+
+def test_a_flat_pool_may_stand_beside_one_with_a_block() -> None:
+    text = "nodePools: {a: {gpu: {profile: t4}}, b: {gpuProduct: x, gpuMemory: 5, gpuCount: 1}}"
+    assert [pool.count for pool in read(text).pools] == [4, 1]
+
+
+def test_the_optional_keys_of_a_node() -> None:
+    extra = """
+    driverVersion: 550.10
+    cudaVersion: 12.0
+    fbReserved: 41
+    utilization: 5-9
+    sharing: {strategy: time-slicing, replicas: 4}
+    faults: [allocate-error, slow-allocate=3s]
+    otherDevices: [{name: example.com/x, count: 3}]
+"""
+    found = only(node(extra))
+    hardware = found.hardware
+    assert (hardware.driver, hardware.cuda, hardware.fb_reserved) == ("550.10", "12.0", 41)
+    assert hardware.utilization == Span(5, 9)
+    assert hardware.sharing == Sharing("time-slicing", 4)
+    assert hardware.faults == Faults(allocate_error=True, slow_allocate=3.0)
+    assert found.room == 11400
+
+
+def test_the_optional_keys_of_a_gpu() -> None:
+    gpu = only(node(gpus="[{health: unhealthy, xid: 79}]")).gpus[0]
+    assert (gpu.healthy, gpu.xid, gpu.mig) == (False, 79, None)
+
+
+def test_a_gpu_is_cut_into_slices() -> None:
+    gpus = "[{mig: [{profile: 1g.5gb, count: 2}, {profile: 2g.10gb}]}, {mig: []}]"
+    found = only(node(gpus=gpus, product="NVIDIA-A100-SXM4-40GB"))
+    slices = found.gpus[0].mig or ()
+    assert [(s.profile.name, s.gi, s.profile.memory) for s in slices] == [
+        ("1g.5gb", 7, 4864),
+        ("1g.5gb", 8, 4864),
+        ("2g.10gb", 5, 9856),
+    ]
+    assert len({s.id for s in slices}) == 3
+    assert found.gpus[1].mig == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "line 1: the document is empty"),
+        ("# nothing\n", "the document is empty"),
+        ("a: [", "line 2: no YAML"),
+        ("a: b", "neither nodes: nor nodePools: nor gpus:"),
+        ("[]", "is a list; write a mapping"),
+        (node(gpus="[{id: a}, {id: a}]"), "line 5, nodes.n.gpus[1]: id 'a' is that of gpus[0] already"),
+        (node(gpus=f"[{{id: {'x' * 64}}}]"), "nodes.n.gpus[0].id: has 64 characters; an id has 1-63"),
+        (node(gpus="[{id: 'a::1'}]"), "which marks a shared replica"),
+        (node(gpus="[{id: ''}]"), "has 0 characters"),
+        (node(gpus="[{color: red}]"), "line 5, nodes.n.gpus[0].color: unknown key; known here: health, id, metrics"),
+        (node(gpus="[{health: ill}]"), "write one of healthy, unhealthy"),
+        (node(gpus="[{xid: -1}]"), "nodes.n.gpus[0].xid: is -1; write a whole number 0-1023"),
+        (node(gpus="{}"), "nodes.n.gpus: is a mapping; write a list"),
+        (node(gpus="[~]"), "nodes.n.gpus[0]: is empty; write a mapping"),
+        (node(gpus="[&g {}, *g]"), "twice by an alias"),
+        (node(gpus="[{}]").replace("11441", "-5"), "line 3, nodes.n.gpu-memory: is -5"),
+        (node(gpus="[{}]").replace("11441", "1.5"), "is '1.5'; write a whole number"),
+        (node("    gpu-memory: 5\n"), "line 6, nodes.n.gpu-memory: is written twice"),
+        (node("    colour: red\n"), "line 6, nodes.n.colour: unknown key"),
+        (node("  m: {gpus: []}\n"), "nodes.m: misses gpu-memory"),
+        (node("    faults: [explode]\n"), "nodes.n.faults[0]: is 'explode'; write one of"),
+        (node("    faults: [slow-allocate=ever]\n"), "no duration"),
+        (node("    sharing: {replicas: 2}\n"), "nodes.n.sharing: misses strategy"),
+        (node("    utilization: 200\n"), "nodes.n.utilization: utilization '200': 200 is above 100"),
+        (node("    driverVersion: new\n"), "write numbers and dots"),
+        (node("    otherDevices: [{name: x, count: 1}]\n"), "with its domain"),
+        (node("    profile: h101\n"), "write one of a100"),
+        (node(gpus="[{mig: []}]"), "Tesla-K80 has no MIG"),
+        ("nodes: {a: &a {gpu-memory: 1, gpu-product: x, gpus: [{}]}, b: *a}", "is an alias of a"),
+        ("gpus: []\ngpuMemory: 1", "line 1: misses gpuProduct"),
+        ("nodePools: {p: {gpuProduct: x, gpuMemory: 1, gpuCount: -1}}", "nodePools.p.gpuCount: is -1"),
+        ("nodePools: {p: {gpu: {}, gpuCount: 1}}", "stands beside gpu:"),
+        ("nodePools: {p: {gpu: {backend: mock}}}", "gpuyard does not run; write fake"),
+        ("nodePools: {p: {gpu: {}}}", "names no GPU"),
+        ("nodePools: {p: {numa: {}}}", "nodePools.p: misses gpuMemory"),
+    ],
+)
+def test_what_is_wrong_is_refused_with_path_and_line(text: str, message: str) -> None:
+    assert message in refused(text)
+
+
+@pytest.mark.parametrize(
+    ("mig", "message"),
+    [
+        ("[{profile: 1g.5gb, count: 8}]", "write a whole number 0-7"),
+        ("[{profile: 7g.40gb}, {profile: 1g.5gb}]", "takes 8 slices"),
+        ("[{profile: 9g.9gb}]", "write one of 1g.10gb"),
+        ("[{count: 1}]", "misses profile"),
+    ],
+)
+def test_a_cut_that_no_card_allows_is_refused(mig: str, message: str) -> None:
+    assert message in refused(node(gpus=f"[{{mig: {mig}}}]", product="NVIDIA-A100-SXM4-40GB"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param(text, message, marks=pytest.mark.row("M-44", case=case))
+        for case, text, message in (
+            ("duplicate-ids", node(gpus="[{id: a}, {id: a}]"), "line 5, nodes.n.gpus[1]: id 'a' is that of gpus[0]"),
+            ("long-id", node(gpus=f"[{{id: {'x' * 64}}}]"), "line 5, nodes.n.gpus[0].id: has 64 characters"),
+            ("negative-count", "nodePools: {p: {gpuProduct: x, gpuMemory: 1, gpuCount: -1}}", "nodePools.p.gpuCount"),
+            ("negative-memory", node().replace("11441", "-5"), "line 3, nodes.n.gpu-memory: is -5"),
+            ("unknown-key", node("    colour: red\n"), "line 6, nodes.n.colour: unknown key; known here"),
+            ("empty", "", "line 1: the document is empty; write nodes:"),
+        )
+    ],
+)
+def test_a_bad_topology_is_refused_with_its_path(text: str, message: str) -> None:
+    assert message in refused(text)
+
+
+@pytest.mark.row("M-45")
+def test_a_document_that_a_config_map_cannot_hold_is_refused_with_the_way_out() -> None:
+    nodes = "".join(f"  n{i}: {{gpu-memory: 1, gpu-product: x, gpus: [{'{}, ' * 200}]}}\n" for i in range(2000))
+    assert "ConfigMap topology-<node> of their own" in refused("nodes:\n" + nodes)
+
+
+def test_every_pool_is_checked_not_the_first_alone() -> None:
+    text = "nodePools:\n  a: {gpu: {profile: t4}}\n  b: {gpu: {profile: t5}}\n"
+    assert "line 3, nodePools.b.gpu.profile" in refused(text)
