@@ -76,7 +76,7 @@ def in_front(stage: Stage) -> int:
 
 def together(stages: Sequence[Stage]) -> int:
     """Run several stages beside each other, then say what they showed."""
-    shutil.rmtree(BUILD, ignore_errors=True)
+    forget_the_last_run()
     begin = time.monotonic()
     try:
         results = asyncio.run(_run(stages))
@@ -84,6 +84,13 @@ def together(stages: Sequence[Stage]) -> int:
         say("\ninterrupted: every stage was ended and has cleaned up")
         return INTERRUPTED
     return report(results, time.monotonic() - begin)
+
+
+def forget_the_last_run() -> None:
+    """Remove what an earlier run has left: a report that is not written again must not count."""
+    shutil.rmtree(BUILD / "logs", ignore_errors=True)
+    for path in [*BUILD.glob("junit-*.xml"), *BUILD.glob("rows*.json")]:
+        path.unlink(missing_ok=True)
 
 
 async def _run(stages: Sequence[Stage]) -> list[Result]:

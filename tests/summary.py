@@ -94,8 +94,8 @@ def rows_lines(rows: Mapping[str, Row], shown: Shown) -> list[str]:
     names = rows_shown(rows, shown)
     series = Counter(name[0] for name in rows)
     done = Counter(name[0] for name in names)
-    parts = ", ".join(f"{letter} {done[letter]}/{total}" for letter, total in series.items())
-    return [f"rows shown: {len(names)} of {len(rows)}  ({parts})"]
+    parts = ", ".join(f"{letter} {done[letter]} of {total}" for letter, total in series.items())
+    return [f"rows shown: {len(names)} of {len(rows)}", f"            {parts}"]
 
 
 def tell(cases: Iterable[Case]) -> list[str]:

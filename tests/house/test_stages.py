@@ -1,0 +1,175 @@
+"""Stages run beside each other, wait for each other, and leave no process behind however they end."""
+
+import asyncio
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.stages import Outcome, Result, Runner, Stage, clock
+
+FAST = 0.05
+
+
+def python(code: str) -> tuple[tuple[str, ...], ...]:
+    return ((sys.executable, "-c", code),)
+
+
+def stage(name: str, code: str = "", *, after: tuple[str, ...] = (), minutes: float = 1) -> Stage:
+    return Stage(name, python(code), after=after, minutes=minutes)
+
+
+class House:
+    """A runner with its logs in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.said: list[str] = []
+
+    async def run(self, *stages: Stage, slots: int = 2) -> list[Result]:
+        return await Runner(self.folder, self.said.append, slots=slots, environment=os.environ).run(stages)
+
+    def all_said(self) -> str:
+        return "\n".join(self.said)
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    return House(tmp_path / "logs")
+
+
+def outcomes(results: Sequence[Result]) -> dict[str, Outcome]:
+    return {result.stage.name: result.outcome for result in results}
+
+
+async def gone(pid: int) -> bool:
+    """Wait a moment for a process to be no more."""
+    for _ in range(100):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        await asyncio.sleep(FAST)
+    return False
+
+
+async def written(path: Path) -> str:
+    """Wait for a file that a stage writes."""
+    while not path.exists() or not path.read_text():
+        await asyncio.sleep(FAST)
+    return path.read_text()
+
+
+async def test_results_come_in_the_order_of_the_table(house: House) -> None:
+    results = await house.run(stage("slow", "import time; time.sleep(0.3)"), stage("quick"))
+    assert list(outcomes(results).items()) == [("slow", Outcome.PASSED), ("quick", Outcome.PASSED)]
+
+
+async def test_a_failed_command_fails_its_stage_and_says_which(house: House) -> None:
+    failing = Stage("lint", (*python("print('first')"), *python("import sys; sys.exit(3)"), *python("print('never')")))
+    [result] = await house.run(failing)
+    assert result.outcome is Outcome.FAILED
+    assert result.why.endswith("sys.exit(3)` ended with 3")
+    assert result.log.read_text() == "first\n"
+
+
+async def test_what_a_stage_prints_on_either_stream_is_in_its_log(house: House) -> None:
+    [result] = await house.run(stage("unit", "import sys; print('out', flush=True); print('err', file=sys.stderr)"))
+    assert result.log.read_text() == "out\nerr\n"
+
+
+async def test_a_stage_waits_for_those_it_comes_after(house: House, tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    first = stage("binaries", f"import time, pathlib; time.sleep(0.3); pathlib.Path({str(ready)!r}).touch()")
+    second = stage("cluster", f"import os; assert os.path.exists({str(ready)!r})", after=("binaries",))
+    assert outcomes(await house.run(first, second)) == {"binaries": Outcome.PASSED, "cluster": Outcome.PASSED}
+
+
+async def test_a_stage_whose_ground_cannot_be_had_is_not_run_and_says_why(house: House) -> None:
+    broken = stage("binaries", "raise SystemExit(1)")
+    results = await house.run(broken, stage("cluster", after=("binaries",)), stage("unit"))
+    assert outcomes(results) == {
+        "binaries": Outcome.FAILED,
+        "cluster": Outcome.NOT_RUN,
+        "unit": Outcome.PASSED,
+    }
+    assert results[1].why == "binaries failed"
+    assert "cluster    not run: binaries failed" in house.all_said()
+
+
+async def test_a_stage_that_was_not_asked_for_is_not_waited_for(house: House) -> None:
+    assert outcomes(await house.run(stage("cluster", after=("binaries",)))) == {"cluster": Outcome.PASSED}
+
+
+async def test_no_more_stages_run_at_once_than_there_are_slots(house: House) -> None:
+    begin = time.monotonic()
+    await house.run(*(stage(name, "import time; time.sleep(0.4)") for name in "abc"), slots=1)
+    assert time.monotonic() - begin >= 3 * 0.4
+
+
+async def test_a_stage_that_takes_too_long_is_ended(house: House) -> None:
+    [result] = await house.run(stage("unit", "import time; time.sleep(60)", minutes=0.01))
+    assert result.outcome is Outcome.FAILED
+    assert result.why == "did not end within 0.01 minutes"
+
+
+STUBBORN = """
+import os, pathlib, signal, subprocess, sys, time
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+pathlib.Path({pids!r}).write_text(f"{{os.getpid()}} {{child.pid}}")
+time.sleep({seconds})
+"""
+
+
+async def test_an_interrupted_run_ends_what_its_stages_have_started(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.stages.end.__defaults__", (0.2,))
+    pids = tmp_path / "pids"
+    run = asyncio.create_task(house.run(stage("cluster", STUBBORN.format(pids=str(pids), seconds=60))))
+    started = [int(pid) for pid in (await written(pids)).split()]
+    run.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await run
+    assert [await gone(pid) for pid in started] == [True, True]
+
+
+async def test_a_stage_leaves_no_process_behind(house: House, tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    await house.run(stage("cluster", STUBBORN.format(pids=str(pids), seconds=0)))
+    assert [await gone(int(pid)) for pid in pids.read_text().split()] == [True, True]
+
+
+async def test_an_interrupted_stage_may_clean_up_first(house: House, tmp_path: Path) -> None:
+    ready, cleaned = tmp_path / "ready", tmp_path / "cleaned"
+    code = f"""
+import pathlib, time
+try:
+    pathlib.Path({str(ready)!r}).write_text("yes")
+    time.sleep(60)
+finally:
+    time.sleep(0.3)
+    pathlib.Path({str(cleaned)!r}).write_text("yes")
+"""
+    run = asyncio.create_task(house.run(stage("cluster", code)))
+    await written(ready)
+    run.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await run
+    assert cleaned.read_text() == "yes"
+
+
+async def test_a_long_stage_says_where_it_is(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.stages.HEARTBEAT", 0.1)
+    await house.run(stage("unit", "import time; print('test 7 of 9', flush=True); time.sleep(1)"))
+    assert "unit       … test 7 of 9" in house.all_said()
+
+
+@pytest.mark.parametrize(("seconds", "written"), [(0, "0:00"), (59.6, "1:00"), (61, "1:01"), (3599, "59:59")])
+def test_times_are_minutes_and_seconds(seconds: float, written: str) -> None:
+    assert clock(seconds) == written
