@@ -37,11 +37,27 @@ class Meta(msgspec.Struct, frozen=True, rename="camel"):
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
-class HasMeta(Protocol):
-    """Any typed object: a msgspec struct with `metadata: Meta`."""
+class Identity(Protocol):
+    """The least that a cache must know of an object; `Meta` has it."""
 
     @property
-    def metadata(self) -> Meta:
+    def uid(self) -> str:
+        """Which object it is, whatever its name."""
+
+    @property
+    def resource_version(self) -> str:
+        """Which state of it this is."""
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`, or the name alone."""
+
+
+class HasMeta(Protocol):
+    """Any typed object: a msgspec struct with `metadata: Meta`, or with metadata of the caller's own."""
+
+    @property
+    def metadata(self) -> Identity:
         """What the object is called."""
 
 

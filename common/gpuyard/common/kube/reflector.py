@@ -23,7 +23,7 @@ from gpuyard.common.kube.backoff import Backoff
 from gpuyard.common.kube.changes import Batch, Change, Mailbox, T
 from gpuyard.common.kube.client import EVERYTHING, Client, Selector
 from gpuyard.common.kube.errors import ApiError, KubeError, UnreachableError, api_error
-from gpuyard.common.kube.objects import Bare, Meta
+from gpuyard.common.kube.objects import Bare, Identity
 from gpuyard.common.kube.resources import Address
 
 _BARE = msgspec.json.Decoder(Bare)
@@ -216,7 +216,7 @@ class Reflector(Generic[T]):
             change for meta, new in read.values() for change in self._put(meta, new)
         ]
 
-    def _read_object(self, raw: msgspec.Raw) -> tuple[Meta, T | None]:
+    def _read_object(self, raw: msgspec.Raw) -> tuple[Identity, T | None]:
         """The object's name and version, and the object, or None if only those can be read."""
         try:
             new = self._decoder.decode(raw)
@@ -228,7 +228,7 @@ class Reflector(Generic[T]):
             return meta, None
         return new.metadata, new
 
-    def _put(self, meta: Meta, new: T | None) -> list[Change[T]]:
+    def _put(self, meta: Identity, new: T | None) -> list[Change[T]]:
         old = self.store.get(meta.key)
         if new is None or (old is not None and old.metadata.resource_version == meta.resource_version):
             return []
@@ -237,7 +237,7 @@ class Reflector(Generic[T]):
             return [Change(old, None), Change(None, new)]
         return [Change(old, new)]
 
-    def _remove(self, meta: Meta) -> list[Change[T]]:
+    def _remove(self, meta: Identity) -> list[Change[T]]:
         old = self.store.pop(meta.key, None)
         return [] if old is None else [Change(old, None)]
 
