@@ -1,0 +1,111 @@
+"""Finds the objects in JSON: single ones, lists, lists of lists. What cannot be read is a fault."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+import msgspec
+from gpuyard.engine.kube import objects
+from gpuyard.engine.kube.faults import Fault
+from gpuyard.engine.kube.meta import explained
+
+_TRAINING = ("kubeflow.org/v1", "kubeflow.org/v2beta1", "kubeflow.org/v1alpha1")
+_DEEPEST = 8
+"""Lists within lists, at most."""
+
+_KINDS: tuple[tuple[type[objects.Object], str, tuple[str, ...]], ...] = (
+    (objects.Node, "Node", ("v1",)),
+    (objects.Pod, "Pod", ("v1",)),
+    (objects.Namespace, "Namespace", ("v1",)),
+    (objects.PriorityClass, "PriorityClass", ("scheduling.k8s.io/v1",)),
+    (objects.PodDisruptionBudget, "PodDisruptionBudget", ("policy/v1",)),
+    (objects.Queue, "Queue", ("scheduling.run.ai/v2",)),
+    (objects.PodGroup, "PodGroup", ("scheduling.run.ai/v2alpha2",)),
+    (objects.Topology, "Topology", ("kai.scheduler/v1alpha1",)),
+    (objects.QueueUsage, "QueueUsage", ("gpuyard.io/v1alpha1",)),
+    (objects.Plan, "Plan", ("gpuyard.io/v1alpha1",)),
+    (objects.PodOwner, "Job", ("batch/v1",)),
+    *((objects.PodOwner, kind, _TRAINING) for kind in ("PyTorchJob", "TFJob", "XGBoostJob", "JAXJob", "MPIJob")),
+    (objects.PodOwner, "RayCluster", ("ray.io/v1", "ray.io/v1alpha1")),
+    (objects.PodOwner, "LeaderWorkerSet", ("leaderworkerset.x-k8s.io/v1",)),
+)
+
+_header = msgspec.json.Decoder(objects.Header)
+_name = msgspec.json.Decoder(objects.Object)
+_decoders: Mapping[tuple[str, str], Callable[[bytes | msgspec.Raw], objects.Object]] = {
+    (kind, version): msgspec.json.Decoder(form).decode for form, kind, versions in _KINDS for version in versions
+}
+_VERSIONS: Mapping[str, str] = {kind: versions[0] for _, kind, versions in _KINDS}
+"""The version of an object that does not say: items of a list of one kind do not."""
+
+
+class Found(NamedTuple):
+    """An object and where it was found."""
+
+    source: str
+    kind: str
+    object: objects.Object
+
+
+class Harvest:
+    """What was found so far: objects, faults, and how many objects of which kind were passed over."""
+
+    def __init__(self) -> None:
+        self.found: list[Found] = []
+        self.faults: list[Fault] = []
+        self.skipped: Counter[str] = Counter()
+
+    def take(self, source: str, document: bytes) -> None:
+        """Take the object, or the list of them, that one JSON document holds. An empty document is nothing to take."""
+        if document.strip() not in {b"", b"null"}:
+            self._take(source, document, "", _DEEPEST)
+
+    def notes(self) -> list[str]:
+        """What was passed over, a sentence for each kind."""
+        return [_skipped(kind, n) for kind, n in sorted(self.skipped.items())]
+
+    def _take(self, source: str, document: bytes | msgspec.Raw, kind: str, depth: int) -> None:
+        try:
+            header = _header.decode(document)
+        except msgspec.DecodeError as error:
+            self.faults.append(Fault(source, kind, *explained(error)))
+            return
+        kind = header.kind or kind
+        if kind.endswith("List") and header.items is not None:
+            self._take_list(source, header.items, kind, depth)
+        else:
+            self._take_one(source, document, kind, header.api_version or "")
+
+    def _take_list(self, source: str, items: Iterable[msgspec.Raw], kind: str, depth: int) -> None:
+        if not depth:
+            self.faults.append(Fault(source, kind, "items", f"lists within lists, more than {_DEEPEST} deep"))
+            return
+        for item in items:
+            self._take(source, item, kind.removesuffix("List"), depth - 1)
+
+    def _take_one(self, source: str, document: bytes | msgspec.Raw, kind: str, version: str) -> None:
+        if not kind:
+            self.faults.append(Fault(source, _name_in(document), "kind", "missing; is this a Kubernetes object?"))
+            return
+        decode = _decoders.get((kind, version or _VERSIONS.get(kind, "")))
+        if decode is None:
+            self.skipped[f"{kind} ({version})" if version else kind] += 1
+            return
+        try:
+            self.found.append(Found(source, kind, decode(document)))
+        except msgspec.DecodeError as error:
+            self.faults.append(Fault(source, f"{kind} {_name_in(document)}".strip(), *explained(error)))
+
+
+def _skipped(kind: str, n: int) -> str:
+    read = _VERSIONS.get(kind.partition(" ")[0])
+    return f"skipped {n} of {kind}: " + (f"gpuyard reads {read}" if read else "gpuyard does not read these")
+
+
+def _name_in(document: bytes | msgspec.Raw) -> str:
+    """The object's name as far as it can be read, for a message."""
+    try:
+        meta = _name.decode(document).metadata
+    except msgspec.DecodeError:
+        return ""
+    return "/".join(x for x in (meta.namespace, meta.name) if x) if meta else ""

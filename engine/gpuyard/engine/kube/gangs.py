@@ -1,0 +1,132 @@
+"""How many pods must start together: by PodGroup, by annotation, by the object that owns the pods."""
+
+from collections.abc import Iterable, Mapping
+
+from gpuyard.engine.kube import objects
+from gpuyard.engine.kube.faults import Complain
+from gpuyard.engine.kube.meta import labels_of, namespace_of, notes_of, read
+from gpuyard.engine.kube.pods import minimum, owner_of
+from gpuyard.engine.model import Gang, TopologyConstraint
+
+Owners = Mapping[tuple[str, str, str], objects.PodOwner]
+"""The given owners of pods by namespace, kind and name."""
+
+LWS_NAME = "leaderworkerset.sigs.k8s.io/name"
+LWS_INDEX = "leaderworkerset.sigs.k8s.io/group-index"
+
+_NO_SPEC = objects.OwnerSpec()
+
+
+def gang(seen: objects.PodGroup, complain: Complain) -> Gang:
+    """The gang that a PodGroup describes."""
+    spec = seen.spec or objects.PodGroupSpec()
+    topology = _topology(spec.topology_constraint)
+    if not spec.sub_groups:
+        return Gang(minimum=_least(spec.min_member, 1, "spec.minMember", complain), topology=topology)
+    if _broken(spec.sub_groups, complain):
+        return Gang()
+    parts = _parts(spec.sub_groups, None, complain)
+    return Gang(
+        minimum=_least(spec.min_sub_group, len(parts), "spec.minSubGroup", complain), parts=parts, topology=topology
+    )
+
+
+def leaves(of: Gang) -> Iterable[Gang]:
+    """The sub-groups that hold pods."""
+    for part in of.parts:
+        yield from leaves(part) if part.parts else (part,)
+
+
+def owned_gang(seen: objects.Pod, owners: Owners, complain: Complain) -> tuple[str, int] | None:
+    """(key, minimum) of the gang a pod without PodGroup belongs to by its owner; None: it is a workload of its own."""
+    owner, namespace = owner_of(seen), namespace_of(seen)
+    if owner is None:
+        return None
+    found = owners.get((namespace, owner.kind, owner.name))
+    text = notes_of(seen).batch_minimum or (notes_of(found).batch_minimum if found else None)
+    if text is not None:
+        field = "metadata.annotations.kai.scheduler/batch-min-member"
+        return f"{namespace}/{owner.name}", read(minimum, text, field, complain, 1)
+    labels = labels_of(seen)
+    lws = owners.get((namespace, "LeaderWorkerSet", labels.get(LWS_NAME, "")))
+    if lws is not None:
+        return f"{namespace}/{labels[LWS_NAME]}-{labels.get(LWS_INDEX, '0')}", owned_minimum(lws) or 1
+    least = owned_minimum(found) if found else None
+    return (f"{namespace}/{owner.name}", least) if least is not None else None
+
+
+def owned_minimum(owner: objects.PodOwner) -> int | None:
+    """How many pods of this owner must start together; None: each starts alone."""
+    spec = owner.spec or _NO_SPEC
+    if owner.kind == "RayCluster":
+        return 1 + sum(_ray_workers(g) for g in spec.worker_group_specs or ())
+    if owner.kind == "LeaderWorkerSet":
+        return (spec.leader_worker_template and spec.leader_worker_template.size) or 1
+    replicas = spec.pytorch or spec.tensorflow or spec.xgboost or spec.jax or spec.mpi
+    if replicas is None:
+        return None
+    policy = spec.run_policy.scheduling_policy if spec.run_policy else None
+    elastic = spec.elastic_policy.min_replicas if spec.elastic_policy and owner.kind == "PyTorchJob" else None
+    everyone = sum(1 if r.replicas is None else r.replicas for r in replicas.values())
+    return max(1, elastic or (policy.min_available if policy else None) or everyone)
+
+
+def _ray_workers(group: objects.WorkerGroup) -> int:
+    return (group.min_replicas or 0) * (group.num_of_hosts or 1)
+
+
+def _least(value: int | None, default: int, field: str, complain: Complain) -> int:
+    if value is not None and value < 0:
+        complain(field, f"{value} is negative")
+    return max(1, default if value is None else value)
+
+
+def _topology(seen: objects.TopologyConstraint | None) -> TopologyConstraint | None:
+    if seen is None or not seen.topology:
+        return None
+    return TopologyConstraint(seen.topology, seen.required_topology_level or "", seen.preferred_topology_level or "")
+
+
+def _broken(groups: list[objects.SubGroup], complain: Complain) -> bool:
+    """Whether the sub-groups are no tree; says why."""
+    parents = {g.name: g.parent or "" for g in groups}
+    before = set[str]()
+    broken = False
+    for n, group in enumerate(groups):
+        why = _misplaced(group, parents, before)
+        if why:
+            complain(f"spec.subGroups[{n}]", why)
+            broken = True
+        before.add(group.name)
+    return broken
+
+
+def _misplaced(group: objects.SubGroup, parents: Mapping[str, str], before: set[str]) -> str:
+    if not group.name:
+        return "has no name"
+    if group.name in before:
+        return f"the name {group.name!r} is given twice"
+    if group.parent and group.parent not in parents:
+        return f"its parent {group.parent!r} is not a sub-group of this PodGroup"
+    name, seen = parents[group.name], {group.name}
+    while name:
+        if name in seen:
+            return f"is its own ancestor, by its parent {group.parent!r}"
+        seen.add(name)
+        name = parents.get(name, "")
+    return ""
+
+
+def _parts(groups: list[objects.SubGroup], parent: str | None, complain: Complain) -> tuple[Gang, ...]:
+    out = []
+    for n, group in enumerate(groups):
+        if (group.parent or None) != parent:
+            continue
+        parts, field = _parts(groups, group.name, complain), f"spec.subGroups[{n}]"
+        least = (
+            _least(group.min_sub_group, len(parts), f"{field}.minSubGroup", complain)
+            if parts
+            else _least(group.min_member, 1, f"{field}.minMember", complain)
+        )
+        out.append(Gang(name=group.name, minimum=least, parts=parts, topology=_topology(group.topology_constraint)))
+    return tuple(sorted(out, key=lambda g: g.name))

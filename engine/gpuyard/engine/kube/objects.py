@@ -1,0 +1,519 @@
+"""The typed forms of the Kubernetes objects that gpuyard reads: only the fields that are used, as the API writes them.
+
+Everything may be absent or null, as in a manifest. What a pod asks for is frozen, so that pods of one kind are found by
+their hash and read once; affinity and tolerations stay bytes until then for the same reason.
+"""
+
+import msgspec
+from gpuyard.engine.kube.quantity import Number
+
+Text = str | None
+Pairs = dict[str, str] | None
+NO_BYTES = msgspec.Raw()
+
+
+class Header(msgspec.Struct, rename="camel"):
+    """What every object says of itself first; a list has items as well."""
+
+    api_version: Text = None
+    kind: Text = None
+    items: list[msgspec.Raw] | None = None
+
+
+class Owner(msgspec.Struct, rename="camel", frozen=True):
+    """An entry of `metadata.ownerReferences`."""
+
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+
+
+class Notes(msgspec.Struct, frozen=True):
+    """The annotations that gpuyard knows; all others are passed over."""
+
+    pod_group: Text = msgspec.field(name="pod-group-name", default=None)
+    gpu_fraction: Text = msgspec.field(name="gpu-fraction", default=None)
+    gpu_memory: Text = msgspec.field(name="gpu-memory", default=None)
+    num_devices: Text = msgspec.field(name="gpu-fraction-num-devices", default=None)
+    preemption_delay: Text = msgspec.field(name="kai.scheduler/preemption-delay", default=None)
+    staleness_grace: Text = msgspec.field(name="kai.scheduler/staleness-grace-period", default=None)
+    batch_minimum: Text = msgspec.field(name="kai.scheduler/batch-min-member", default=None)
+    stale_since: Text = msgspec.field(name="kai.scheduler/stale-podgroup-timestamp", default=None)
+    display: Text = msgspec.field(name="gpuyard.io/display-name", default=None)
+
+
+class Meta(msgspec.Struct, rename="camel"):
+    """`metadata`."""
+
+    name: Text = None
+    namespace: Text = None
+    uid: Text = None
+    labels: Pairs = None
+    annotations: Notes | None = None
+    creation_timestamp: Text = None
+    deletion_timestamp: Text = None
+    owner_references: list[Owner] | None = None
+
+
+class Object(msgspec.Struct, kw_only=True):
+    """What all kinds have in common."""
+
+    metadata: Meta | None = None
+
+
+# --- nodes ------------------------------------------------------------------------------------------------------------
+
+
+class Taint(msgspec.Struct):
+    """An entry of a node's `spec.taints`."""
+
+    key: str
+    effect: str
+    value: Text = None
+
+
+class NodeSpec(msgspec.Struct):
+    """`spec` of a Node."""
+
+    taints: list[Taint] | None = None
+    unschedulable: bool | None = None
+
+
+class Allocatable(msgspec.Struct):
+    """`status.allocatable` of a Node, as far as gpuyard counts it."""
+
+    gpu: Number | None = msgspec.field(name="nvidia.com/gpu", default=None)
+    cpu: Number | None = None
+    memory: Number | None = None
+    pods: Number | None = None
+
+
+class Condition(msgspec.Struct):
+    """An entry of `status.conditions`."""
+
+    type: str
+    status: str
+
+
+class NodeStatus(msgspec.Struct):
+    """`status` of a Node."""
+
+    allocatable: Allocatable | None = None
+    conditions: list[Condition] | None = None
+
+
+class Node(Object):
+    """v1 Node."""
+
+    spec: NodeSpec | None = None
+    status: NodeStatus | None = None
+
+
+# --- pods -------------------------------------------------------------------------------------------------------------
+
+
+class Requests(msgspec.Struct, frozen=True):
+    """The resources of a container that gpuyard counts."""
+
+    gpu: Number | None = msgspec.field(name="nvidia.com/gpu", default=None)
+    cpu: Number | None = None
+    memory: Number | None = None
+
+
+class Resources(msgspec.Struct, frozen=True):
+    """`resources` of a container; what has a limit only is requested at that limit, as the API server has it."""
+
+    requests: Requests | None = None
+    limits: Requests | None = None
+
+
+class Container(msgspec.Struct, rename="camel", frozen=True):
+    """A container. An init container that always restarts is a sidecar."""
+
+    resources: Resources | None = None
+    restart_policy: Text = None
+
+
+class SchedulingGate(msgspec.Struct):
+    """An entry of `spec.schedulingGates`."""
+
+    name: str
+
+
+class PodSpec(msgspec.Struct, rename="camel"):
+    """`spec` of a Pod."""
+
+    containers: tuple[Container, ...] | None = None
+    init_containers: tuple[Container, ...] | None = None
+    overhead: Requests | None = None
+    node_name: Text = None
+    scheduler_name: Text = None
+    scheduling_gates: list[SchedulingGate] | None = None
+    priority_class_name: Text = None
+    priority: int | None = None
+    node_selector: Pairs = None
+    affinity: msgspec.Raw = NO_BYTES
+    tolerations: msgspec.Raw = NO_BYTES
+
+
+class Device(msgspec.Struct):
+    """One device of a container, by the id its plugin gave it."""
+
+    resource_id: str = msgspec.field(name="resourceID")
+
+
+class AllocatedResource(msgspec.Struct):
+    """An entry of `allocatedResourcesStatus`."""
+
+    name: str
+    resources: list[Device] | None = None
+
+
+class ContainerStatus(msgspec.Struct, rename="camel"):
+    """An entry of `status.containerStatuses`."""
+
+    allocated_resources_status: list[AllocatedResource] | None = None
+
+
+class PodStatus(msgspec.Struct, rename="camel"):
+    """`status` of a Pod."""
+
+    phase: Text = None
+    start_time: Text = None
+    nominated_node_name: Text = None
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+
+
+class Pod(Object):
+    """v1 Pod."""
+
+    spec: PodSpec | None = None
+    status: PodStatus | None = None
+
+
+# --- where a pod may stand --------------------------------------------------------------------------------------------
+
+
+class Expression(msgspec.Struct):
+    """A requirement on a label or field."""
+
+    key: str
+    operator: str
+    values: list[str] | None = None
+
+
+class Selector(msgspec.Struct, rename="camel"):
+    """A label selector; an empty one selects everything."""
+
+    match_labels: Pairs = None
+    match_expressions: list[Expression] | None = None
+
+
+class NodeSelectorTerm(msgspec.Struct, rename="camel"):
+    """Requirements that hold together."""
+
+    match_expressions: list[Expression] | None = None
+    match_fields: list[Expression] | None = None
+
+
+class NodeSelector(msgspec.Struct, rename="camel"):
+    """Terms of which one must hold."""
+
+    node_selector_terms: list[NodeSelectorTerm] | None = None
+
+
+class PreferredTerm(msgspec.Struct):
+    """A wish for nodes."""
+
+    weight: int
+    preference: NodeSelectorTerm
+
+
+class NodeAffinity(msgspec.Struct):
+    """`affinity.nodeAffinity`."""
+
+    required: NodeSelector | None = msgspec.field(name="requiredDuringSchedulingIgnoredDuringExecution", default=None)
+    preferred: list[PreferredTerm] | None = msgspec.field(
+        name="preferredDuringSchedulingIgnoredDuringExecution", default=None
+    )
+
+
+class PodAffinityTerm(msgspec.Struct, rename="camel"):
+    """Near (or far from) the pods that match."""
+
+    topology_key: str
+    label_selector: Selector | None = None
+    namespaces: list[str] | None = None
+    namespace_selector: Selector | None = None
+
+
+class WeightedPodTerm(msgspec.Struct, rename="camel"):
+    """A wish for the neighbourhood of pods."""
+
+    weight: int
+    pod_affinity_term: PodAffinityTerm
+
+
+class PodAffinity(msgspec.Struct):
+    """`affinity.podAffinity` and `affinity.podAntiAffinity`."""
+
+    required: list[PodAffinityTerm] | None = msgspec.field(
+        name="requiredDuringSchedulingIgnoredDuringExecution", default=None
+    )
+    preferred: list[WeightedPodTerm] | None = msgspec.field(
+        name="preferredDuringSchedulingIgnoredDuringExecution", default=None
+    )
+
+
+class Affinity(msgspec.Struct, rename="camel"):
+    """`spec.affinity`."""
+
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class Toleration(msgspec.Struct):
+    """An entry of `spec.tolerations`."""
+
+    key: Text = None
+    operator: Text = None
+    value: Text = None
+    effect: Text = None
+
+
+# --- queues and what stands beside them -------------------------------------------------------------------------------
+
+
+class QueueResource(msgspec.Struct, rename="camel"):
+    """One resource of a Queue."""
+
+    quota: int | float | None = None
+    limit: int | float | None = None
+    over_quota_weight: int | float | None = None
+
+
+class QueueResources(msgspec.Struct):
+    """`spec.resources` of a Queue."""
+
+    gpu: QueueResource | None = None
+    cpu: QueueResource | None = None
+    memory: QueueResource | None = None
+
+
+class QueueSpec(msgspec.Struct, rename="camel"):
+    """`spec` of a Queue."""
+
+    resources: QueueResources | None = None
+    display_name: Text = None
+    parent_queue: Text = None
+    priority: int | None = None
+    preempt_min_runtime: Text = None
+    reclaim_min_runtime: Text = None
+
+
+class Queue(Object):
+    """scheduling.run.ai/v2 Queue."""
+
+    spec: QueueSpec | None = None
+
+
+class PriorityClass(Object):
+    """scheduling.k8s.io/v1 PriorityClass."""
+
+    value: int
+
+
+class Namespace(Object):
+    """v1 Namespace; only its labels count."""
+
+
+class Usage(msgspec.Struct):
+    """Past use of one queue as a share of the cluster."""
+
+    gpu: int | float = 0
+    cpu: int | float = 0
+    memory: int | float = 0
+
+
+class QueueUsage(Object):
+    """gpuyard.io/v1alpha1 QueueUsage: the past use of each queue, for the time-aware share."""
+
+    queues: dict[str, Usage] | None = None
+
+
+class TopologyLevel(msgspec.Struct, rename="camel"):
+    """One level of a Topology."""
+
+    node_label: str
+
+
+class TopologySpec(msgspec.Struct):
+    """`spec` of a Topology."""
+
+    levels: list[TopologyLevel] | None = None
+
+
+class Topology(Object):
+    """kai.scheduler/v1alpha1 Topology."""
+
+    spec: TopologySpec | None = None
+
+
+class BudgetSpec(msgspec.Struct):
+    """`spec` of a PodDisruptionBudget."""
+
+    selector: Selector | None = None
+
+
+class BudgetStatus(msgspec.Struct, rename="camel"):
+    """`status` of a PodDisruptionBudget."""
+
+    disruptions_allowed: int | None = None
+
+
+class PodDisruptionBudget(Object):
+    """policy/v1 PodDisruptionBudget."""
+
+    spec: BudgetSpec | None = None
+    status: BudgetStatus | None = None
+
+
+# --- gangs ------------------------------------------------------------------------------------------------------------
+
+
+class TopologyConstraint(msgspec.Struct, rename="camel"):
+    """`topologyConstraint` of a PodGroup or of one of its sub-groups."""
+
+    topology: Text = None
+    required_topology_level: Text = None
+    preferred_topology_level: Text = None
+
+
+class SubGroup(msgspec.Struct, rename="camel"):
+    """An entry of `spec.subGroups`."""
+
+    name: str
+    parent: Text = None
+    min_member: int | None = None
+    min_sub_group: int | None = None
+    topology_constraint: TopologyConstraint | None = None
+
+
+class PodGroupSpec(msgspec.Struct, rename="camel"):
+    """`spec` of a PodGroup."""
+
+    min_member: int | None = None
+    min_sub_group: int | None = None
+    sub_groups: list[SubGroup] | None = None
+    queue: Text = None
+    priority_class_name: Text = None
+    preemptibility: Text = None
+    preemption_delay: Text = None
+    staleness_grace_period: Text = None
+    topology_constraint: TopologyConstraint | None = None
+
+
+class PodGroup(Object):
+    """scheduling.run.ai/v2alpha2 PodGroup."""
+
+    spec: PodGroupSpec | None = None
+
+
+class SchedulingPolicy(msgspec.Struct, rename="camel"):
+    """`schedulingPolicy` of a training job."""
+
+    min_available: int | None = None
+
+
+class RunPolicy(msgspec.Struct, rename="camel"):
+    """`spec.runPolicy` of a training job."""
+
+    scheduling_policy: SchedulingPolicy | None = None
+
+
+class ElasticPolicy(msgspec.Struct, rename="camel"):
+    """`spec.elasticPolicy` of a PyTorchJob."""
+
+    min_replicas: int | None = None
+
+
+class ReplicaSpec(msgspec.Struct):
+    """One kind of replicas of a training job."""
+
+    replicas: int | None = None
+
+
+class WorkerGroup(msgspec.Struct, rename="camel"):
+    """An entry of `spec.workerGroupSpecs` of a RayCluster."""
+
+    replicas: int | None = None
+    min_replicas: int | None = None
+    num_of_hosts: int | None = None
+
+
+class LeaderWorkerTemplate(msgspec.Struct):
+    """`spec.leaderWorkerTemplate` of a LeaderWorkerSet."""
+
+    size: int | None = None
+
+
+Replicas = dict[str, ReplicaSpec] | None
+
+
+class OwnerSpec(msgspec.Struct, rename="camel"):
+    """What the owners of pods say about how many must start together, all kinds in one."""
+
+    run_policy: RunPolicy | None = None
+    elastic_policy: ElasticPolicy | None = None
+    pytorch: Replicas = msgspec.field(name="pytorchReplicaSpecs", default=None)
+    tensorflow: Replicas = msgspec.field(name="tfReplicaSpecs", default=None)
+    xgboost: Replicas = msgspec.field(name="xgbReplicaSpecs", default=None)
+    jax: Replicas = msgspec.field(name="jaxReplicaSpecs", default=None)
+    mpi: Replicas = msgspec.field(name="mpiReplicaSpecs", default=None)
+    worker_group_specs: list[WorkerGroup] | None = None
+    leader_worker_template: LeaderWorkerTemplate | None = None
+
+
+class PodOwner(Object):
+    """A Job, PyTorchJob, RayCluster, …: read only for the minimum of its gang."""
+
+    kind: str = ""
+    spec: OwnerSpec | None = None
+
+
+# --- plans ------------------------------------------------------------------------------------------------------------
+
+
+class PlanPromise(msgspec.Struct, rename="camel"):
+    """Room that a Plan keeps for a pod."""
+
+    pod: str
+    node: str
+    shape: msgspec.Raw
+    owner: str = ""
+    workload: str = ""
+    queue: str = ""
+    priority: int = 50
+    gpu_groups: tuple[str, ...] = ()
+
+
+class PlanSpec(msgspec.Struct):
+    """`spec` of a Plan, as far as a later cycle needs it."""
+
+    promises: list[PlanPromise] | None = None
+
+
+class PlanStatus(msgspec.Struct):
+    """`status` of a Plan."""
+
+    state: Text = None
+
+
+class Plan(Object):
+    """gpuyard.io/v1alpha1 Plan."""
+
+    spec: PlanSpec | None = None
+    status: PlanStatus | None = None

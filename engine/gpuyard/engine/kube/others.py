@@ -1,0 +1,68 @@
+"""Disruption budgets, topologies, plans: what stands beside queues and workloads."""
+
+from collections.abc import Iterable
+
+import msgspec
+from gpuyard.engine.kube import objects
+from gpuyard.engine.kube.faults import Complain
+from gpuyard.engine.kube.meta import explained, key_of, name_of
+from gpuyard.engine.kube.selectors import selector
+from gpuyard.engine.model import Budget, Labels, Pod, Promise, Requirement, Shape, Topology
+
+_FINISHED = frozenset({"Kept", "Impossible", "Expired"})
+_shape = msgspec.json.Decoder(Shape)
+
+
+def budget(seen: objects.PodDisruptionBudget, pods: Iterable[Pod], complain: Complain) -> Budget:
+    """Translate a disruption budget over the `pods` of its namespace; without a status it allows nothing."""
+    spec, status = seen.spec or objects.BudgetSpec(), seen.status or objects.BudgetStatus()
+    chosen = selector(spec.selector, "spec.selector", complain)
+    covered = frozenset(p.key for p in pods if all(meets(p.labels, r) for r in chosen))
+    return Budget(key_of(seen), covered, max(0, status.disruptions_allowed or 0))
+
+
+def meets(labels: Labels, requirement: Requirement) -> bool:
+    """Whether labels of a pod meet one requirement of a selector."""
+    key, operator, values = requirement
+    if operator == "In":
+        return labels.get(key) in values
+    if operator == "NotIn":
+        return labels.get(key) not in values
+    return (key in labels) == (operator == "Exists")
+
+
+def topology(seen: objects.Topology, complain: Complain) -> Topology:
+    """Translate a topology."""
+    levels = tuple(level.node_label for level in (seen.spec or objects.TopologySpec()).levels or ())
+    if not levels:
+        complain("spec.levels", "missing; at least one nodeLabel is needed, the widest first")
+    if len(set(levels)) < len(levels):
+        complain("spec.levels", "a nodeLabel is given twice")
+    return Topology(name_of(seen), levels)
+
+
+def promises(seen: objects.Plan, complain: Complain) -> list[Promise]:
+    """The promises of a plan; none when it is finished."""
+    if (seen.status or objects.PlanStatus()).state in _FINISHED:
+        return []
+    kept = (seen.spec or objects.PlanSpec()).promises or []
+    return [p for n, one in enumerate(kept) if (p := _promise(name_of(seen), one, f"spec.promises[{n}]", complain))]
+
+
+def _promise(plan: str, seen: objects.PlanPromise, field: str, complain: Complain) -> Promise | None:
+    try:
+        shape = _shape.decode(seen.shape)
+    except msgspec.DecodeError as error:
+        complain(*explained(error, f"{field}.shape"))
+        return None
+    return Promise(
+        plan=plan,
+        pod=seen.pod,
+        owner=seen.owner,
+        workload=seen.workload,
+        shape=shape,
+        node=seen.node,
+        gpu_groups=seen.gpu_groups,
+        queue=seen.queue,
+        priority=seen.priority,
+    )

@@ -1,0 +1,136 @@
+"""A Kubernetes Pod as the engine's: its state, its place, what it asks for.
+
+phase               node    deleted     state
+Succeeded, Failed   any     any         as the phase: it holds nothing
+Pending             no      no          Pending
+Pending             yes     no          Bound
+Running, Unknown    yes     no          Running
+any other           yes     yes         Terminating
+Pending             no      yes         Pending, and never started: it is about to go
+"""
+
+from gpuyard.engine.kube import objects
+from gpuyard.engine.kube.faults import Complain
+from gpuyard.engine.kube.meta import created, key_of, labels_of, meta_of, read
+from gpuyard.engine.kube.quantity import count
+from gpuyard.engine.kube.shapes import shape
+from gpuyard.engine.kube.times import moment
+from gpuyard.engine.model import Labels, Pod, State
+
+GPU_GROUP = "runai-gpu-group"
+"""Label of the shared GPU a pod stands on; on several GPUs `runai-gpu-group/NAME` each."""
+
+SUB_GROUP = "kai.scheduler/subgroup-name"
+TASK_PRIORITY = "kai.scheduler/task-priority"
+GPU_RESOURCE = "nvidia.com/gpu"
+
+_LEADERS = frozenset(
+    {
+        ("training.kubeflow.org/job-role", "master"),
+        ("training.kubeflow.org/replica-type", "master"),
+        ("training.kubeflow.org/replica-type", "launcher"),
+        ("ray.io/node-type", "head"),
+        ("leaderworkerset.sigs.k8s.io/worker-index", "0"),
+    }
+)
+_PHASES = {
+    "Pending": State.PENDING,
+    "Running": State.RUNNING,
+    "Unknown": State.RUNNING,
+    "Succeeded": State.SUCCEEDED,
+    "Failed": State.FAILED,
+}
+_LONGEST_NUMBER = 10
+_OVER = (State.SUCCEEDED, State.FAILED)
+_KEEPS_NAMES = frozenset({"StatefulSet", "Node"})
+_NO_SPEC = objects.PodSpec()
+_NO_STATUS = objects.PodStatus()
+
+
+def pod(seen: objects.Pod, workload: str, now: int, complain: Complain) -> Pod:
+    """Translate a pod of the workload with this key; without a creation time it is being submitted `now`."""
+    spec, status, meta = seen.spec or _NO_SPEC, seen.status or _NO_STATUS, meta_of(seen)
+    labels, node, state = labels_of(seen), spec.node_name or "", _state(seen, complain)
+    asked = shape(spec, meta.annotations, complain)
+    owner = owner_of(seen)
+    holds = state not in _OVER and bool(node)
+    return Pod(
+        key=key_of(seen),
+        uid=meta.uid or "",
+        workload=workload,
+        group=labels.get(SUB_GROUP, ""),
+        shape=asked,
+        state=state,
+        node=node,
+        gated=state is State.PENDING and bool(spec.scheduling_gates or meta.deletion_timestamp),
+        created=created(seen, now, complain),
+        started=read(moment, status.start_time, "status.startTime", complain, None),
+        deleted_at=read(moment, meta.deletion_timestamp, "metadata.deletionTimestamp", complain, None),
+        nominated=status.nominated_node_name or "" if state is State.PENDING else "",
+        task_priority=_task_priority(labels, complain),
+        leader=not _LEADERS.isdisjoint(labels.items()),
+        gpu_groups=_gpu_groups(labels, asked.devices, key_of(seen)) if asked.shared and holds else (),
+        owner=(owner.uid or f"{owner.kind}/{owner.name}") if owner and owner.kind not in _KEEPS_NAMES else "",
+        labels=labels,
+    )
+
+
+def owner_of(seen: objects.Pod) -> objects.Owner | None:
+    """The owner that looks after the pod: its controller, else the first one named."""
+    owners = meta_of(seen).owner_references
+    if not owners:
+        return None
+    return next((o for o in owners if o.controller), owners[0])
+
+
+def device_ids(seen: objects.Pod) -> tuple[str, ...]:
+    """The ids of the GPUs that kubelet gave to the pod's containers."""
+    status = seen.status or _NO_STATUS
+    return tuple(
+        device.resource_id
+        for container in [*(status.init_container_statuses or ()), *(status.container_statuses or ())]
+        for resource in container.allocated_resources_status or ()
+        if resource.name == GPU_RESOURCE
+        for device in resource.resources or ()
+    )
+
+
+def _state(seen: objects.Pod, complain: Complain) -> State:
+    phase = (seen.status or _NO_STATUS).phase or "Pending"
+    state = _PHASES.get(phase)
+    if state is None:
+        complain("status.phase", f"{phase!r} is none of {', '.join(_PHASES)}")
+        return State.PENDING
+    node, deleted = bool((seen.spec or _NO_SPEC).node_name), meta_of(seen).deletion_timestamp is not None
+    if state is State.RUNNING and not node:
+        complain("spec.nodeName", f"missing, though status.phase is {phase}")
+    if state in _OVER:
+        return state
+    if not node:
+        return State.PENDING
+    if deleted:
+        return State.TERMINATING
+    return State.BOUND if state is State.PENDING else state
+
+
+def _task_priority(labels: Labels, complain: Complain) -> int:
+    text = labels.get(TASK_PRIORITY)
+    if text is None:
+        return 0
+    if len(text) > _LONGEST_NUMBER or not text.removeprefix("-").isdecimal():
+        complain(f"metadata.labels.{TASK_PRIORITY}", f"{text!r} is not a whole number")
+        return 0
+    return int(text)
+
+
+def _gpu_groups(labels: Labels, devices: int, key: str) -> tuple[str, ...]:
+    """The shared GPUs by name. A placed pod that names none has some of its own, shared with nobody."""
+    named = sorted(value for name, value in labels.items() if name.partition("/")[0] == GPU_GROUP)
+    if named:
+        return tuple(named)
+    return (key,) if devices == 1 else tuple(f"{key}/{n}" for n in range(devices))
+
+
+def minimum(text: str) -> int:
+    """A gang's minimum as an annotation gives it; raises `ValueError`."""
+    return max(1, count(text))

@@ -1,0 +1,170 @@
+"""What a pod asks for: requests, shares of GPUs, where it may stand. Pods of one kind are read once."""
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import NamedTuple
+
+from gpuyard.engine.kube import objects, quantity
+from gpuyard.engine.kube.faults import Complain
+from gpuyard.engine.kube.meta import NO_NOTES, read
+from gpuyard.engine.kube.quantity import Number
+from gpuyard.engine.kube.selectors import standing, tolerations
+from gpuyard.engine.model import GPU, Shape
+
+MOST_GPUS = 4096
+"""More GPUs on one node, or asked for by one pod, are taken for a mistake."""
+
+_NULL = b"null"
+_NO_RESOURCES = objects.Resources()
+_NO_REQUESTS = objects.Requests()
+
+
+class Need(NamedTuple):
+    """Whole GPUs, millicores, bytes."""
+
+    gpus: int = 0
+    cpu: int = 0
+    memory: int = 0
+
+    def plus(self, other: "Need") -> "Need":
+        """The sum of both."""
+        return Need(self[0] + other[0], self[1] + other[1], self[2] + other[2])
+
+    def at_least(self, other: "Need") -> "Need":
+        """The larger of both, resource by resource."""
+        return Need(max(self[0], other[0]), max(self[1], other[1]), max(self[2], other[2]))
+
+
+class _Asked(NamedTuple):
+    """Everything in a pod that its shape follows from."""
+
+    containers: tuple[objects.Container, ...]
+    init_containers: tuple[objects.Container, ...]
+    overhead: objects.Requests | None
+    selector: tuple[tuple[str, str], ...]
+    affinity: bytes
+    tolerations: bytes
+    fraction: str | None
+    memory: str | None
+    devices: str | None
+
+
+def shape(spec: objects.PodSpec, notes: objects.Notes | None, complain: Complain) -> Shape:
+    """The shape of a pod. Equal pods get the same object."""
+    notes = notes or NO_NOTES
+    found, complaints = _read(
+        _Asked(
+            spec.containers or (),
+            spec.init_containers or (),
+            spec.overhead,
+            tuple(sorted(spec.node_selector.items())) if spec.node_selector else (),
+            bytes(spec.affinity),
+            bytes(spec.tolerations),
+            notes.gpu_fraction,
+            notes.gpu_memory,
+            notes.num_devices,
+        )
+    )
+    for field, why in complaints:
+        complain(field, why)
+    return found
+
+
+def need(spec: _Asked, complain: Complain) -> Need:
+    """What the containers of a pod take together.
+
+    Init containers run one after the other, each beside the sidecars that were started before it; then all main
+    containers run beside all sidecars.
+    """
+    sidecars, peak = Need(), Need()
+    for own, container in _each(spec.init_containers, "spec.initContainers", complain):
+        if container.restart_policy == "Always":
+            sidecars = sidecars.plus(own)
+            peak = peak.at_least(sidecars)
+        else:
+            peak = peak.at_least(sidecars.plus(own))
+    running = sidecars
+    for own, _ in _each(spec.containers, "spec.containers", complain):
+        running = running.plus(own)
+    total = running.at_least(peak)
+    return total.plus(_amounts(spec.overhead, _NO_REQUESTS, "spec.overhead", complain)) if spec.overhead else total
+
+
+@lru_cache(maxsize=1 << 13)
+def _read(asked: _Asked) -> tuple[Shape, tuple[tuple[str, str], ...]]:
+    complaints: list[tuple[str, str]] = []
+
+    def complain(field: str, why: str) -> None:
+        complaints.append((field, why))
+
+    taken = need(asked, complain)
+    place = standing(b"" if asked.affinity == _NULL else asked.affinity, complain)
+    fraction, memory, devices = _shared(asked, taken.gpus, complain)
+    if taken.gpus > MOST_GPUS:
+        complain("spec.containers", f"ask for {taken.gpus} GPUs, more than {MOST_GPUS}")
+    made = Shape(
+        gpus=taken.gpus,
+        fraction=fraction,
+        gpu_memory=memory,
+        devices=devices,
+        cpu=taken.cpu,
+        memory=taken.memory,
+        selector=asked.selector,
+        affinity=place.affinity,
+        preferred=place.preferred,
+        pod_affinity=place.pod_affinity,
+        pod_anti_affinity=place.pod_anti_affinity,
+        tolerations=tolerations(b"" if asked.tolerations == _NULL else asked.tolerations, complain),
+    )
+    return made, tuple(complaints)
+
+
+def _each(
+    containers: Iterable[objects.Container], field: str, complain: Complain
+) -> Iterable[tuple[Need, objects.Container]]:
+    for n, container in enumerate(containers):
+        has = container.resources or _NO_RESOURCES
+        where = f"{field}[{n}].resources"
+        yield _amounts(has.requests or _NO_REQUESTS, has.limits or _NO_REQUESTS, where, complain), container
+
+
+def _amounts(requests: objects.Requests, limits: objects.Requests, field: str, complain: Complain) -> Need:
+    def amount(name: str, request: Number | None, limit: Number | None) -> int:
+        part, value = ("limits", limit) if request is None else ("requests", request)
+        parse = {"nvidia.com/gpu": quantity.count, "cpu": quantity.cpu}.get(name, quantity.size)
+        return read(parse, value, f"{field}.{part}.{name}", complain, 0)
+
+    return Need(
+        amount("nvidia.com/gpu", requests.gpu, limits.gpu),
+        amount("cpu", requests.cpu, limits.cpu),
+        amount("memory", requests.memory, limits.memory),
+    )
+
+
+def _shared(asked: _Asked, gpus: int, complain: Complain) -> tuple[int, int, int]:
+    """(milli-GPUs, MiB, devices) of a pod that asks for shares of GPUs; the three ways to ask exclude each other."""
+    fraction = read(_fraction, asked.fraction, "metadata.annotations.gpu-fraction", complain, 0)
+    memory = read(_positive, asked.memory, "metadata.annotations.gpu-memory", complain, 0)
+    devices = read(_positive, asked.devices, "metadata.annotations.gpu-fraction-num-devices", complain, 1)
+    ways = [name for name, x in (("gpu-memory", asked.memory), ("gpu-fraction", asked.fraction)) if x is not None]
+    if gpus:
+        ways.append("nvidia.com/gpu")
+    if len(ways) > 1:
+        complain(f"metadata.annotations.{ways[0]}", f"excludes {ways[-1]}: keep one of them")
+    if asked.devices is not None and (asked.fraction is None and asked.memory is None):
+        complain("metadata.annotations.gpu-fraction-num-devices", "needs gpu-fraction or gpu-memory beside it")
+    return fraction, memory, devices
+
+
+def _fraction(text: str) -> int:
+    share = quantity.scaled(text, 3)
+    if not 0 < share <= GPU:
+        raise ValueError(f"{text!r} is not a share of a GPU from 0.001 to 1")
+    return share
+
+
+def _positive(text: str) -> int:
+    number = quantity.count(text)
+    if not number:
+        raise ValueError(f"{text!r} is not a positive whole number")
+    return number

@@ -1,0 +1,191 @@
+"""Which workload a pod belongs to, and what a workload is: its queue, its rank, its gang.
+
+A pod and a PodGroup each say a part of it, a `Claim`. The workload is made of the claims of its PodGroup and its pods:
+of each part the first claim that says it. It is made anew whenever one of them changes.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
+
+import msgspec
+from gpuyard.engine.kube import objects
+from gpuyard.engine.kube.faults import Complain
+from gpuyard.engine.kube.gangs import Owners, owned_gang
+from gpuyard.engine.kube.meta import key_of, labels_of, meta_of, namespace_of, notes_of, read
+from gpuyard.engine.model import Gang, Workload
+from gpuyard.engine.settings import duration
+
+A = TypeVar("A")
+
+QUEUE = "kai.scheduler/queue"
+RUNAI_QUEUE = "runai/queue"
+"""The older label for the queue; `kai.scheduler/queue` wins."""
+
+PREEMPTIBILITY = "kai.scheduler/preemptibility"
+PRIORITY_CLASS = "priorityClassName"
+"""A label on pods and PodGroups that names the priority class, before `spec`."""
+
+SCHEDULERS = ("default-scheduler", "kai-scheduler")
+"""The schedulers whose pods are ours to serve."""
+
+Classes = Mapping[str, int]
+"""The value of each priority class."""
+
+CLASSES: Classes = {
+    "train": 50,
+    "build-preemptible": 75,
+    "build": 100,
+    "inference": 125,
+    "system-cluster-critical": 2_000_000_000,
+    "system-node-critical": 2_000_001_000,
+}
+"""Known without being given: the product's classes and Kubernetes' own."""
+
+DEFAULT_PRIORITY = 50
+PREEMPTIBLE_BELOW = 100
+
+_NO_SPEC = objects.PodSpec()
+_ANSWERS = {"preemptible": True, "non-preemptible": False}
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """What a pod or a PodGroup says of its workload; None and "" where it says nothing."""
+
+    queue: str = ""
+    runai_queue: str = ""
+    scheduler: str = ""
+    priority_class: str = ""
+    priority: int | None = None
+    preemptible: bool | None = None
+    preemption_delay: int | None = None
+    staleness_grace: int | None = None
+    display: str = ""
+
+
+def workload_key(
+    seen: objects.Pod, owners: Owners, pod_groups: Mapping[str, object], complain: Complain
+) -> tuple[str, int]:
+    """(key, minimum) of a pod's workload; the minimum counts where no PodGroup says otherwise.
+
+    `pod_groups` are the PodGroups by key: a pod that belongs to none of them never gets the key of one.
+    """
+    group = notes_of(seen).pod_group
+    found = owned_gang(seen, owners, complain) if meta_of(seen).owner_references else None
+    if group:
+        return f"{namespace_of(seen)}/{group}", found[1] if found else 1
+    key, least = found or (key_of(seen), 1)
+    return (f"{key}.alone" if key in pod_groups else key), least
+
+
+def pod_claim(seen: objects.Pod, classes: Classes, complain: Complain) -> Claim:
+    """What a pod says of its workload."""
+    spec, labels = seen.spec or _NO_SPEC, labels_of(seen)
+    scheduler = spec.scheduler_name or ""
+    named = labels.get(PRIORITY_CLASS) or spec.priority_class_name or ""
+    return Claim(
+        queue=labels.get(QUEUE, ""),
+        runai_queue=labels.get(RUNAI_QUEUE, ""),
+        scheduler="" if scheduler in SCHEDULERS else scheduler,
+        priority_class=named,
+        priority=_priority(named, spec.priority, classes, complain),
+        preemptible=_preemptible(labels.get(PREEMPTIBILITY), f"metadata.labels.{PREEMPTIBILITY}", complain),
+        preemption_delay=_delay(seen, complain),
+        staleness_grace=_grace(seen, complain),
+        display=notes_of(seen).display or "",
+    )
+
+
+def group_claim(seen: objects.PodGroup, classes: Classes, complain: Complain) -> Claim:
+    """What a PodGroup says of its workload: `spec` before labels and annotations."""
+    spec, labels = seen.spec or objects.PodGroupSpec(), labels_of(seen)
+    named = labels.get(PRIORITY_CLASS) or spec.priority_class_name or ""
+    answer, label = spec.preemptibility, labels.get(PREEMPTIBILITY)
+    return Claim(
+        queue=spec.queue or labels.get(QUEUE, ""),
+        runai_queue=labels.get(RUNAI_QUEUE, ""),
+        priority_class=named,
+        priority=_priority(named, None, classes, complain),
+        preemptible=_preemptible(answer or label, "spec.preemptibility" if answer else PREEMPTIBILITY, complain),
+        preemption_delay=_delay(seen, complain, spec.preemption_delay),
+        staleness_grace=_grace(seen, complain, spec.staleness_grace_period),
+        display=notes_of(seen).display or "",
+    )
+
+
+def two_queues(claims: Sequence[Claim]) -> tuple[str, str] | None:
+    """(the queue that wins, another one that is named too), where pods and PodGroup do not agree."""
+    named = [name for c in claims for name in (c.queue, c.runai_queue) if name]
+    wins = _queue(claims)
+    other = next((name for name in named if name != wins), None)
+    return (wins, other) if other is not None else None
+
+
+def workload(  # noqa: PLR0913 - what a workload is made of, by name
+    key: str,
+    claims: Sequence[Claim],
+    gang: Gang,
+    *,
+    default_queue: str,
+    created: int,
+    stale_since: int | None = None,
+) -> Workload:
+    """Make a workload of what its PodGroup, if any, and its pods say, in the order of their names."""
+    ranked = next((c for c in claims if c.priority is not None), None)
+    priority = DEFAULT_PRIORITY if ranked is None or ranked.priority is None else ranked.priority
+    preemptible = _first(c.preemptible for c in claims)
+    return Workload(
+        key=key,
+        queue=_queue(claims) or default_queue or None,
+        scheduler=_first(c.scheduler or None for c in claims) or "",
+        priority=priority,
+        priority_class=ranked.priority_class if ranked else "",
+        preemptible=priority < PREEMPTIBLE_BELOW if preemptible is None else preemptible,
+        gang=gang,
+        created=created,
+        preemption_delay=_first(c.preemption_delay for c in claims) or 0,
+        stale_since=stale_since,
+        staleness_grace=_first(c.staleness_grace for c in claims),
+        display=_first(c.display or None for c in claims) or "",
+    )
+
+
+def _first(values: Iterable[A | None]) -> A | None:
+    return next((v for v in values if v is not None), None)
+
+
+def _queue(claims: Sequence[Claim]) -> str:
+    return _first(c.queue or None for c in claims) or _first(c.runai_queue or None for c in claims) or ""
+
+
+def _priority(named: str, value: int | None, classes: Classes, complain: Complain) -> int | None:
+    # The API server writes priority 0 into every pod without a class: that is no choice of anybody.
+    if not named:
+        return value or None
+    found = classes.get(named, value)
+    if found is None:
+        known = ", ".join(sorted(classes))
+        complain("spec.priorityClassName", f"there is no PriorityClass {named!r} in the input; known are {known}")
+    return found
+
+
+def _preemptible(answer: str | None, field: str, complain: Complain) -> bool | None:
+    if answer is None:
+        return None
+    if answer not in _ANSWERS:
+        complain(field, f"{answer!r} is none of {', '.join(_ANSWERS)}")
+    return _ANSWERS.get(answer)
+
+
+def _delay(seen: objects.Object, complain: Complain, said: str | None = None) -> int | None:
+    return _either(said, "spec.preemptionDelay", notes_of(seen).preemption_delay, "preemption-delay", complain)
+
+
+def _grace(seen: objects.Object, complain: Complain, said: str | None = None) -> int | None:
+    note = notes_of(seen).staleness_grace
+    return _either(said, "spec.stalenessGracePeriod", note, "staleness-grace-period", complain)
+
+
+def _either(said: str | None, field: str, note: str | None, name: str, complain: Complain) -> int | None:
+    if said is not None:
+        return read(duration, said, field, complain, None)
+    return read(duration, note, f"metadata.annotations.kai.scheduler/{name}", complain, None)
