@@ -204,6 +204,11 @@ async def test_an_object_of_five_mebibytes_is_read(wire: Wire, client: Client) -
     assert len((await client.items(PODS.within()))[0]["padding"]) == 5 << 20
 
 
+async def test_an_object_of_five_mebibytes_is_written(wire: Wire, client: Client) -> None:
+    await client.create(PODS.within("ns"), {"padding": "x" * (5 << 20)})
+    assert int(wire.requests[0].headers["Content-Length"]) == len(wire.requests[0].body) > 5 << 20
+
+
 async def test_a_rejected_token_is_fetched_anew(wire: Wire) -> None:
     tokens = iter(["Bearer old", "Bearer new"])
 

@@ -48,7 +48,7 @@ class Watched:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(10):
-            while not condition():  # noqa: ASYNC110
+            while not condition():
                 await asyncio.sleep(0.005)
 
     async def until_sizes(self, **expected: int) -> None:

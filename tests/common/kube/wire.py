@@ -122,7 +122,7 @@ class Wire:
 
     async def until_watched(self, times: int = 1) -> None:
         async with asyncio.timeout(10):
-            while len(self.watches()) < times or not self.watching:  # noqa: ASYNC110
+            while len(self.watches()) < times or not self.watching:
                 await asyncio.sleep(0.005)
 
     async def handle(self, request: web.Request) -> web.StreamResponse:

@@ -4,6 +4,7 @@ A client never retries and never hides an answer: callers know what a repetition
 `kube.errors`; `UnreachableError` may mean that a write did happen.
 """
 
+import io
 import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -203,16 +204,14 @@ class Client:
             raise RuntimeError("use the client with `async with`")
         access = self.access
         headers = await access.authorization.header()
-        data = None
         if body is not None:
-            data = body if isinstance(body, bytes) else msgspec.json.encode(body)
             headers["Content-Type"] = content_type
         try:
             async with self._session.request(
                 method,
                 URL(access.server + address.path, encoded=True),
                 params=params,
-                data=data,
+                data=_encoded(body),
                 headers=headers,
                 ssl=access.tls if access.tls is not None else True,
                 server_hostname=access.server_name,
@@ -232,6 +231,13 @@ class Client:
             self.access.authorization.forget()
         retry_after = response.headers.get("Retry-After", "")
         raise api_error(f"{method} {address.about}", response.status, await response.read(), retry_after)
+
+
+def _encoded(body: object) -> io.BytesIO | None:
+    """The body as a file, which aiohttp sends piece by piece: bytes above a MiB would hold the loop up."""
+    if body is None:
+        return None
+    return io.BytesIO(body if isinstance(body, bytes) else msgspec.json.encode(body))
 
 
 def _read(decoder: msgspec.json.Decoder[T], address: Address, body: bytes) -> T:

@@ -1,0 +1,86 @@
+"""HTTP as all our processes serve it: one listener per port, limits and headers set, probes and metrics."""
+
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+from gpuyard.common.metrics import CONTENT_TYPE, exposition
+from prometheus_client import CollectorRegistry
+
+OPS_PORT = 8081
+MAX_BODY = 64 << 20
+"""A kube-scheduler that sends whole nodes needs 27 MiB for 5,000 of them."""
+
+KEEP_ALIVE = 120.0
+"""Longer than the 90 s for which Go clients keep an idle connection, so that it is never us who close one in use."""
+
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'self'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+Checks = Callable[[], Sequence[str]]
+"""What is wrong right now, one sentence each; nothing when all is well."""
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def application(max_body: int = MAX_BODY) -> web.Application:
+    """An application with our limits and security headers."""
+    app = web.Application(client_max_size=max_body)
+    app.on_response_prepare.append(_secure)
+    return app
+
+
+async def _secure(_request: web.Request, response: web.StreamResponse) -> None:
+    for name, value in _HEADERS.items():
+        response.headers.setdefault(name, value)
+
+
+@asynccontextmanager
+async def listening(
+    app: web.Application,
+    port: int,
+    host: str | None = None,
+    *,
+    tls: ssl.SSLContext | None = None,
+    shutdown: float = 5,
+) -> AsyncIterator[int]:
+    """Serve `app` while the context is open; yields the port, which the system chooses if it is 0.
+
+    Without `host` on all addresses. Leaving waits up to `shutdown` seconds for requests under way.
+    """
+    runner = web.AppRunner(app, access_log=None, keepalive_timeout=KEEP_ALIVE, shutdown_timeout=shutdown)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, host, port, ssl_context=tls).start()
+        yield runner.addresses[0][1]
+    finally:
+        await runner.cleanup()
+
+
+def operations(registry: CollectorRegistry, ready: Checks, alive: Checks = tuple) -> web.Application:
+    """`/healthz`, `/readyz` and `/metrics`; a probe that fails answers 503 with the reasons."""
+    app = application(1 << 20)
+    app.router.add_get("/healthz", _probe(alive))
+    app.router.add_get("/readyz", _probe(ready))
+    app.router.add_get("/metrics", _metrics(registry))
+    return app
+
+
+def _probe(checks: Checks) -> Handler:
+    async def handle(_request: web.Request) -> web.Response:
+        problems = checks()
+        return web.Response(text="\n".join(problems or ["ok"]) + "\n", status=503 if problems else 200)
+
+    return handle
+
+
+def _metrics(registry: CollectorRegistry) -> Handler:
+    async def handle(_request: web.Request) -> web.Response:
+        return web.Response(body=exposition(registry), headers={"Content-Type": CONTENT_TYPE})
+
+    return handle

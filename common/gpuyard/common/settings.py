@@ -1,0 +1,179 @@
+"""Settings files: a versioned kind, read strictly, with file, line and path in every error; reloaded while we run.
+
+    apiVersion: gpuyard.io/v1alpha1
+    kind: ExtenderConfig            the name of the class that describes it
+    filter: {maxNodes: 32}
+
+A file that cannot be used never replaces one that could: the last good settings stay in force.
+"""
+
+import asyncio
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Generic, NoReturn, TypeVar
+
+import msgspec
+import yaml
+from gpuyard.engine.settings import duration
+
+API_VERSION = "gpuyard.io/v1alpha1"
+
+
+class SettingsError(Exception):
+    """Settings that cannot be used; the text says where, what and what would do."""
+
+
+class Seconds(int):
+    """Whole seconds, written as `90s`, `5m`, `1h30m` or, where that means something, `-1s`."""
+
+
+class Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """Base of a kind and of its sections: unknown fields are refused, names are camelCase outside.
+
+    Write `class ExtenderConfig(Strict, frozen=True)`, so that type checkers see what msgspec inherits.
+    """
+
+
+K = TypeVar("K", bound=Strict)
+
+
+def parse(text: bytes, kind: type[K], origin: str) -> K:
+    """The settings in `text`; raises `SettingsError`."""
+    root, content = _read_yaml(text, origin)
+    for node in _duplicates(root):
+        raise SettingsError(f"{_at(origin, node)}: {node.value!r} is given twice; keep one")
+    if not isinstance(content, dict):
+        raise SettingsError(f"{_at(origin, root)}: expected `apiVersion: {API_VERSION}` and `kind: {kind.__name__}`")
+    for field, expected in (("apiVersion", API_VERSION), ("kind", kind.__name__)):
+        if (told := content.pop(field, None)) != expected:
+            raise SettingsError(f"{_at(origin, root)}: {field} is {told!r}; this reads {expected!r}")
+    try:
+        return msgspec.convert(content, kind, dec_hook=_read_special)
+    except msgspec.ValidationError as error:
+        raise SettingsError(_explain(str(error), root, origin)) from None
+
+
+def load(path: Path, kind: type[K]) -> K:
+    """The settings in a file; raises `SettingsError`."""
+    try:
+        return parse(path.read_bytes(), kind, str(path))
+    except OSError as error:
+        raise SettingsError(f"{path}: {error.strerror}; name the file with --config") from None
+
+
+def check(path: Path, kind: type[Strict]) -> int:
+    """What `--check-config` does: say whether the file can be used; returns the exit code."""
+    try:
+        load(path, kind)
+    except SettingsError as error:
+        print(error, file=sys.stderr)  # noqa: T201
+        return 2
+    print(f"{path}: a valid {kind.__name__}")  # noqa: T201
+    return 0
+
+
+class Reloaded(Generic[K]):
+    """Settings that follow their file; `current` is always usable.
+
+    The file is read every few seconds: that also sees a mounted ConfigMap, whose files change by a swapped link.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        kind: type[K],
+        *,
+        changed: Callable[[K], None] = lambda _: None,
+        refused: Callable[[str], None] = lambda _: None,
+        interval: float = 2,
+    ) -> None:
+        """Read the file for the first time; raises `SettingsError`, since nothing good is in force yet."""
+        self.current = load(path, kind)
+        self.problem = ""
+        self._path = path
+        self._kind = kind
+        self._changed = changed
+        self._refused = refused
+        self._interval = interval
+
+    async def run(self) -> NoReturn:
+        """Follow the file until cancelled."""
+        while True:
+            await asyncio.sleep(self._interval)
+            self.poll()
+
+    def poll(self) -> None:
+        """Look once: `changed` is told of new settings, `refused` of each new problem, once."""
+        try:
+            found = load(self._path, self._kind)
+        except SettingsError as error:
+            if str(error) != self.problem:
+                self._refused(f"{error}; the last good settings stay in force")
+            self.problem = str(error)
+            return
+        self.problem = ""
+        if found != self.current:
+            self.current = found
+            self._changed(found)
+
+
+def _read_yaml(text: bytes, origin: str) -> tuple[yaml.Node, object]:
+    """The document twice: as nodes that know their lines, and as plain values."""
+    try:
+        root = yaml.compose(text, yaml.CSafeLoader) or yaml.MappingNode("tag:yaml.org,2002:map", [])
+        return root, yaml.load(text, yaml.CSafeLoader) or {}
+    except yaml.MarkedYAMLError as error:
+        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise SettingsError(f"{origin}{line}: not YAML: {error.problem}") from None
+    except yaml.YAMLError as error:
+        raise SettingsError(f"{origin}: not YAML: {' '.join(str(error).split())}") from None
+
+
+def _duplicates(node: yaml.Node) -> Iterator[yaml.Node]:
+    """Keys that an earlier key of the same mapping already has; YAML libraries take the last one silently."""
+    seen = set()
+    for key, value in _children(node):
+        if isinstance(key, yaml.Node):
+            if key.value in seen:
+                yield key
+            seen.add(key.value)
+        yield from _duplicates(value)
+
+
+def _children(node: yaml.Node) -> Iterator[tuple[yaml.Node | int, yaml.Node]]:
+    if isinstance(node, yaml.MappingNode):
+        yield from node.value
+    elif isinstance(node, yaml.SequenceNode):
+        yield from enumerate(node.value)
+
+
+def _read_special(wanted: type, value: object) -> object:
+    if wanted is Seconds and isinstance(value, str):
+        return Seconds(duration(value))
+    raise ValueError(f"Expected a duration such as `60s` or `5m`, got {value!r}")
+
+
+def _explain(message: str, root: yaml.Node, origin: str) -> str:
+    """The message of a failed conversion with the line that it speaks of."""
+    why, _, path = message.partition(" - at `$")
+    steps = re.findall(r"\.([^.\[\]`]+)|\[(\d+)\]", path)
+    names = [name or int(index) for name, index in steps]
+    if unknown := re.search(r"unknown field `(.+)`", why):
+        names.append(unknown[1])
+    node = root
+    for name in names:
+        node = _step(node, name) or node
+    return f"{_at(origin, node)}: {'.'.join(map(str, names)) or 'the file'}: {why}"
+
+
+def _step(node: yaml.Node, name: str | int) -> yaml.Node | None:
+    for key, value in _children(node):
+        if name == (key.value if isinstance(key, yaml.Node) else key):
+            return value
+    return None
+
+
+def _at(origin: str, node: yaml.Node) -> str:
+    return f"{origin}:{node.start_mark.line + 1}" if node.start_mark else origin

@@ -1,0 +1,91 @@
+"""Each port serves with our limits and headers; probes say why they fail."""
+
+import asyncio
+import io
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+from aiohttp import web
+from gpuyard.common.http import KEEP_ALIVE, MAX_BODY, application, listening, operations
+from gpuyard.common.metrics import new_registry
+
+
+@pytest.fixture
+async def session() -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession() as made:
+        yield made
+
+
+async def length(request: web.Request) -> web.Response:
+    return web.Response(text=str(len(await request.read())))
+
+
+async def slowly(_request: web.Request) -> web.Response:
+    await asyncio.sleep(0.3)
+    return web.Response(text="done")
+
+
+def echo(max_body: int = MAX_BODY) -> web.Application:
+    app = application(max_body)
+    app.router.add_post("/", length)
+    app.router.add_get("/slow", slowly)
+    return app
+
+
+async def test_a_body_of_five_thousand_whole_nodes_is_taken(session: aiohttp.ClientSession) -> None:
+    async with listening(echo(), 0, "127.0.0.1") as port:
+        answer = await session.post(f"http://127.0.0.1:{port}/", data=io.BytesIO(b"x" * (27 << 20)))
+        assert (answer.status, await answer.text()) == (200, str(27 << 20))
+
+
+async def test_a_body_above_the_limit_is_refused_and_the_server_lives_on(session: aiohttp.ClientSession) -> None:
+    async with listening(echo(1000), 0, "127.0.0.1") as port:
+        assert (await session.post(f"http://127.0.0.1:{port}/", data=b"x" * 1001)).status == 413
+        assert (await session.post(f"http://127.0.0.1:{port}/", data=b"x" * 1000)).status == 200
+
+
+async def test_idle_connections_outlive_those_of_go_clients() -> None:
+    assert KEEP_ALIVE > 90
+
+
+async def test_every_answer_carries_the_security_headers(session: aiohttp.ClientSession) -> None:
+    async with listening(echo(), 0, "127.0.0.1") as port:
+        for path in ("/slow", "/not-there"):
+            headers = (await session.get(f"http://127.0.0.1:{port}{path}")).headers
+            assert headers["X-Content-Type-Options"] == "nosniff"
+            assert headers["Content-Security-Policy"] == "default-src 'self'"
+
+
+async def test_a_request_under_way_is_answered_before_the_port_closes(session: aiohttp.ClientSession) -> None:
+    async with listening(echo(), 0, "127.0.0.1") as port:
+        asked = asyncio.create_task(session.get(f"http://127.0.0.1:{port}/slow"))
+        await asyncio.sleep(0.1)
+    assert await (await asked).text() == "done"
+    with pytest.raises(aiohttp.ClientConnectorError):
+        await session.get(f"http://127.0.0.1:{port}/slow")
+
+
+async def test_a_port_that_is_taken_is_an_error_and_leaves_nothing_open() -> None:
+    async with listening(echo(), 0, "127.0.0.1") as port:
+        with pytest.raises(OSError, match="address already in use"):
+            async with listening(echo(), port, "127.0.0.1"):
+                pytest.fail("two servers on one port")
+
+
+async def test_the_probes_follow_the_checks(session: aiohttp.ClientSession) -> None:
+    problems: list[str] = []
+    async with listening(operations(new_registry("test"), lambda: problems), 0, "127.0.0.1") as port:
+        ready = await session.get(f"http://127.0.0.1:{port}/readyz")
+        assert (ready.status, await ready.text()) == (200, "ok\n")
+        problems += ["pods: not listed yet", "lease: unknown"]
+        ready = await session.get(f"http://127.0.0.1:{port}/readyz")
+        assert (ready.status, await ready.text()) == (503, "pods: not listed yet\nlease: unknown\n")
+        assert (await session.get(f"http://127.0.0.1:{port}/healthz")).status == 200
+
+
+async def test_metrics_are_served_as_prometheus_text(session: aiohttp.ClientSession) -> None:
+    async with listening(operations(new_registry("test"), tuple), 0, "127.0.0.1") as port:
+        answer = await session.get(f"http://127.0.0.1:{port}/metrics")
+        assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+        assert "gpuyard_build_info" in await answer.text()

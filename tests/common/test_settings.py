@@ -1,0 +1,192 @@
+"""Settings are read strictly, every error leads to its place, and a bad file never replaces a good one."""
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+import pytest
+from gpuyard.common.settings import Reloaded, Seconds, SettingsError, Strict, check, load, parse
+
+
+class Filter(Strict, frozen=True):
+    max_nodes: int = 32
+
+
+class SampleConfig(Strict, frozen=True):
+    filter: Filter = Filter()
+    grace: Seconds = Seconds(60)
+    names: list[str] = msgspec.field(default_factory=list)
+
+
+HEAD = "apiVersion: gpuyard.io/v1alpha1\nkind: SampleConfig\n"
+
+
+def read(body: str) -> SampleConfig:
+    return parse((HEAD + body).encode(), SampleConfig, "sample.yaml")
+
+
+def error_of(body: str) -> str:
+    with pytest.raises(SettingsError) as caught:
+        read(body)
+    return str(caught.value)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "sample.yaml"
+    path.write_text(HEAD + "filter: {maxNodes: 10}\n")
+    return path
+
+
+def test_what_is_not_given_has_its_default() -> None:
+    assert read("") == SampleConfig()
+
+
+def test_names_are_camel_case_outside() -> None:
+    assert read("filter: {maxNodes: 7}").filter.max_nodes == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("60s", 60), ("5m", 300), ("1h30m", 5400), ("-1s", -1), ("1500ms", 2), ('"0"', 0)]
+)
+def test_durations_become_whole_seconds(text: str, seconds: int) -> None:
+    assert read(f"grace: {text}").grace == seconds
+
+
+@pytest.mark.parametrize("text", ["60", "soon", "5 m", "[]", "1d", "60.5"])
+def test_what_is_no_duration_is_refused_at_its_line(text: str) -> None:
+    said = error_of(f"names: []\ngrace: {text}")
+    assert said.startswith("sample.yaml:4: grace: ")
+    assert "60s" in said
+
+
+def test_an_unknown_field_is_named_with_its_own_line() -> None:
+    said = error_of("filter:\n  maxNodes: 3\n  maxNode: 4\n")
+    assert said == "sample.yaml:5: filter.maxNode: Object contains unknown field `maxNode`"
+
+
+def test_a_wrong_type_is_named_with_path_and_line() -> None:
+    assert error_of("\nfilter:\n  maxNodes: many\n") == "sample.yaml:5: filter.maxNodes: Expected `int`, got `str`"
+
+
+def test_a_wrong_item_of_a_list_is_found() -> None:
+    assert error_of("names:\n- a\n- b\n- 3\n") == "sample.yaml:6: names.2: Expected `str`, got `int`"
+
+
+def test_a_key_given_twice_is_refused_where_it_comes_again() -> None:
+    assert error_of("grace: 1s\ngrace: 2s\n") == "sample.yaml:4: 'grace' is given twice; keep one"
+
+
+def test_a_key_given_twice_deep_inside_is_refused_too() -> None:
+    assert "sample.yaml:5: 'maxNodes' is given twice" in error_of("filter:\n  maxNodes: 1\n  maxNodes: 2\n")
+
+
+def test_broken_yaml_is_refused_with_its_line() -> None:
+    assert error_of("filter: {maxNodes: 3\n").startswith("sample.yaml:4: not YAML: ")
+
+
+def test_bytes_that_are_no_text_are_refused() -> None:
+    with pytest.raises(SettingsError, match=r"^x: not YAML: "):
+        parse(b"\xff\xfe\x00", SampleConfig, "x")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("kind: SampleConfig", "x:1: apiVersion is None; this reads 'gpuyard.io/v1alpha1'"),
+        ("apiVersion: gpuyard.io/v2\nkind: SampleConfig", "x:1: apiVersion is 'gpuyard.io/v2'"),
+        ("apiVersion: gpuyard.io/v1alpha1\nkind: Other", "kind is 'Other'; this reads 'SampleConfig'"),
+        ("- a", "x:1: expected `apiVersion: gpuyard.io/v1alpha1` and `kind: SampleConfig`"),
+        ("", "apiVersion is None"),
+    ],
+)
+def test_another_kind_or_version_is_refused(text: str, said: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        parse(text.encode(), SampleConfig, "x")
+    assert said in str(caught.value)
+
+
+def test_yaml_tags_cannot_make_objects() -> None:
+    with pytest.raises(SettingsError, match="could not determine a constructor"):
+        read("names: !!python/object/apply:os.system ['true']")
+
+
+def test_a_file_that_is_not_there_is_named_with_the_remedy(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="No such file or directory; name the file with --config"):
+        load(tmp_path / "none.yaml", SampleConfig)
+
+
+def test_check_says_yes_with_exit_code_0(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check(file, SampleConfig) == 0
+    assert capsys.readouterr().out == f"{file}: a valid SampleConfig\n"
+
+
+def test_check_says_what_is_wrong_with_exit_code_2(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(HEAD + "nope: 1\n")
+    assert check(file, SampleConfig) == 2
+    assert f"{file}:3: nope: " in capsys.readouterr().err
+
+
+class Followed:
+    def __init__(self, file: Path) -> None:
+        self.changed: list[SampleConfig] = []
+        self.refused: list[str] = []
+        self.settings = Reloaded(
+            file, SampleConfig, changed=self.changed.append, refused=self.refused.append, interval=0.01
+        )
+
+
+def test_a_change_of_the_file_is_taken_over(file: Path) -> None:
+    followed = Followed(file)
+    file.write_text(HEAD + "filter: {maxNodes: 11}\n")
+    followed.settings.poll()
+    assert followed.settings.current.filter.max_nodes == 11
+    assert len(followed.changed) == 1
+
+
+def test_a_bad_file_leaves_the_last_good_settings_in_force_and_is_reported_once(file: Path) -> None:
+    followed = Followed(file)
+    file.write_text(HEAD + "filter: 3\n")
+    followed.settings.poll()
+    followed.settings.poll()
+    assert followed.settings.current.filter.max_nodes == 10
+    assert [text.partition("; ")[2] for text in followed.refused] == ["the last good settings stay in force"]
+    assert ":3: filter: " in followed.settings.problem
+
+
+def test_a_file_put_right_again_clears_the_problem(file: Path) -> None:
+    followed = Followed(file)
+    good = file.read_text()
+    file.unlink()
+    followed.settings.poll()
+    assert followed.settings.problem
+    file.write_text(good)
+    followed.settings.poll()
+    assert (followed.settings.problem, followed.changed) == ("", [])
+
+
+def test_the_first_file_must_be_good(file: Path) -> None:
+    file.write_text("")
+    with pytest.raises(SettingsError):
+        Followed(file)
+
+
+def mount(folder: Path, version: str, body: str) -> None:
+    """Publish a file as kubelet does: a new folder, then a swapped link."""
+    (folder / version).mkdir()
+    (folder / version / "sample.yaml").write_text(HEAD + body)
+    (folder / "..data_tmp").symlink_to(version)
+    (folder / "..data_tmp").replace(folder / "..data")
+
+
+async def test_a_mounted_config_map_is_followed_across_its_swapped_link(tmp_path: Path) -> None:
+    mount(tmp_path, "..1", "filter: {maxNodes: 1}\n")
+    (tmp_path / "sample.yaml").symlink_to("..data/sample.yaml")
+    followed = Followed(tmp_path / "sample.yaml")
+    task = asyncio.create_task(followed.settings.run())
+    mount(tmp_path, "..2", "filter: {maxNodes: 2}\n")
+    async with asyncio.timeout(5):
+        while not followed.changed:
+            await asyncio.sleep(0.01)
+    task.cancel()
+    assert followed.settings.current.filter.max_nodes == 2
