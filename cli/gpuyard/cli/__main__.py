@@ -1,0 +1,5 @@
+"""`python -m gpuyard.cli`."""
+
+from gpuyard.cli.main import main
+
+main()

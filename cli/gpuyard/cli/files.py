@@ -1,0 +1,129 @@
+"""Reads snapshots from files: YAML or JSON, several documents a file. All becomes JSON first, as in kubectl."""
+
+import json
+import math
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+import yaml
+from gpuyard.engine.kube.decode import Harvest
+from gpuyard.engine.kube.faults import Fault
+
+STANDARD_INPUT = "-"
+
+_SEPARATOR = re.compile(rb"^---.*$", re.MULTILINE)
+_STREAM = json.JSONDecoder()
+_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
+_MOST_VALUES = 1_000_000
+"""What the aliases of one YAML document may expand to."""
+
+
+class _Loader(yaml.CSafeLoader):
+    """YAML as JSON knows it: times stay text, a number is what looks like one in JSON."""
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - as in the base
+
+
+for _tag, _form, _first in (
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    ("int", r"-?(?:0|[1-9]\d*)", list("-0123456789")),
+    ("float", r"-?(?:0|[1-9]\d*)(?:\.\d*)?(?:[eE][-+]?\d+)?", list("-0123456789")),
+    ("merge", r"<<", ["<"]),
+):
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_form})$"), _first)
+
+
+def sources(path: str) -> Iterable[Path]:
+    """The files that a path stands for: itself, or the YAML and JSON files of a folder; raises `OSError`."""
+    root = Path(path)
+    if not root.is_dir():
+        return [root]
+    return sorted(p for p in root.iterdir() if p.suffix in _SUFFIXES and p.is_file())
+
+
+def gather(paths: Iterable[str]) -> Harvest:
+    """All objects of these files and folders, `-` being standard input."""
+    harvest = Harvest()
+    for path in paths:
+        try:
+            files = [] if path == STANDARD_INPUT else sources(path)
+            if path == STANDARD_INPUT:
+                take(harvest, "standard input", sys.stdin.buffer.read())
+            for file in files:
+                take(harvest, str(file), file.read_bytes())
+        except OSError as error:
+            harvest.faults.append(Fault(path, "", "", (error.strerror or str(error)).lower()))
+    return harvest
+
+
+def take(harvest: Harvest, source: str, text: bytes) -> None:
+    """Take the objects of one file's text."""
+    try:
+        for document in documents(text):
+            harvest.take(source, document)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        harvest.faults.append(Fault(source, "", where, f"not YAML: {error.problem or error.context}"))
+    except RecursionError:
+        harvest.faults.append(Fault(source, "", "", "nested too deeply"))
+    except (ValueError, TypeError, yaml.YAMLError) as error:
+        harvest.faults.append(Fault(source, "", "", str(error).partition("\n")[0]))
+
+
+def documents(text: bytes) -> Iterator[bytes]:
+    """The JSON documents of a file; raises `ValueError`, `TypeError`, `yaml.YAMLError` or `RecursionError`."""
+    if text.lstrip()[:1] in {b"{", b"["}:
+        for part in _SEPARATOR.split(text):
+            yield from _json_documents(part)
+        return
+    for document in yaml.load_all(text, _Loader):
+        if b"*" in text and _weight(document, {}) > _MOST_VALUES:
+            raise ValueError(f"aliases expand to more than {_MOST_VALUES} values")
+        yield msgspec.json.encode(document)
+
+
+def _json_documents(text: bytes) -> Iterable[bytes]:
+    try:
+        msgspec.json.decode(text, type=msgspec.Raw)
+    except msgspec.DecodeError as error:
+        if not text.strip():
+            return []
+        if "trailing" not in str(error):
+            raise ValueError(f"not JSON: {error}") from None
+        return _json_stream(text.decode())
+    return [text]
+
+
+def _json_stream(text: str) -> Iterator[bytes]:
+    """Documents that stand one behind the other, as `kubectl get -o json` prints them in a loop."""
+    at, end = 0, len(text.rstrip())
+    while at < end:
+        at += len(text[at:]) - len(text[at:].lstrip())
+        start, (_, at) = at, _STREAM.raw_decode(text, at)
+        yield text[start:at].encode()
+
+
+def _weight(value: object, known: dict[int, int]) -> int:
+    """How many values a document has once its aliases are written out."""
+    if not isinstance(value, dict | list):
+        return 1
+    if id(value) not in known:
+        known[id(value)] = 1
+        parts = value.values() if isinstance(value, dict) else value
+        known[id(value)] = 1 + sum(_weight(part, known) for part in parts)
+    return known[id(value)]
+
+
+def _float(loader: _Loader, node: yaml.ScalarNode) -> float:
+    number = float(loader.construct_scalar(node))
+    if not math.isfinite(number):
+        raise ValueError(f"line {node.start_mark.line + 1}: {node.value} is too large a number")
+    return number
+
+
+_Loader.add_constructor("tag:yaml.org,2002:float", _float)

@@ -1,0 +1,60 @@
+"""The command `gpuyard`. A sub-command is imported when it is called: help must not cost what planning costs."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import NamedTuple
+
+import click
+
+
+class Part(NamedTuple):
+    """A sub-command: where it is, and its line in the help."""
+
+    where: str
+    help: str
+
+
+PARTS: Mapping[str, Part] = {
+    "plan": Part("gpuyard.cli.plan:plan", "What the decision engine would do with a snapshot of a cluster."),
+    "sandbox": Part("gpuyard.sandbox.cli:sandbox", "A real Kubernetes to try and test on, with mock GPU nodes."),
+    "version": Part("gpuyard.cli.version:version", "The version of gpuyard."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are named in a table and imported on their first use."""
+
+    def __init__(self, *, parts: Mapping[str, Part], help: str) -> None:  # noqa: A002 - click's name for it
+        super().__init__(name="gpuyard", help=help, context_settings={"help_option_names": ["-h", "--help"]})
+        self._parts = parts
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """The names of the commands, in the order of the table."""
+        return list(self._parts)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """The command of this name."""
+        part = self._parts.get(cmd_name)
+        if part is None:
+            return None
+        module, _, name = part.where.partition(":")
+        command = getattr(import_module(module), name)
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{part.where} is not a command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """The list of commands, without importing one."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, part.help) for name, part in self._parts.items()])
+
+
+gpuyard = LazyGroup(
+    parts=PARTS,
+    help="Queue quotas for GPU pods on the default kube-scheduler, and a mock GPU stack to try them on.",
+)
+
+
+def main() -> None:
+    """Run the command line."""
+    gpuyard()

@@ -1,0 +1,62 @@
+"""How a plan is printed: one function for each `-o`."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+import msgspec
+import yaml
+from gpuyard.cli.answer import answer
+from gpuyard.engine.kube.faults import Fault
+from gpuyard.engine.result import Outcome
+from gpuyard.engine.settings import Settings
+from gpuyard.engine.snapshot import Snapshot
+
+
+class Planned(NamedTuple):
+    """A snapshot and what became of it."""
+
+    file: str
+    """The name of the snapshot's file with `--each`, else empty."""
+    before: Snapshot
+    settings: Settings
+    outcome: Outcome
+
+
+def as_json(planned: Planned) -> str:
+    """The plan as JSON to read."""
+    return msgspec.json.format(msgspec.json.encode(_document(planned)), indent=2).decode() + "\n"
+
+
+def as_line(planned: Planned) -> str:
+    """The plan as one line of JSON."""
+    return msgspec.json.encode(_document(planned)).decode() + "\n"
+
+
+def as_yaml(planned: Planned) -> str:
+    """The plan as YAML."""
+    return "---\n" + _yaml(_document(planned))
+
+
+def faulty(output: str, file: str, faults: Iterable[Fault]) -> str:
+    """What stands in place of the plan of a snapshot that cannot be read."""
+    lines = [str(fault) for fault in faults]
+    document = {"file": file, "error": lines}
+    if output in {"json", "jsonl"}:
+        return msgspec.json.encode(document).decode() + "\n"
+    return f"---\n{_yaml(document)}" if output == "yaml" else "".join(f"{line}\n" for line in lines)
+
+
+def _document(planned: Planned) -> dict[str, object]:
+    return ({"file": planned.file} if planned.file else {}) | answer(planned.outcome)
+
+
+def _yaml(document: object) -> str:
+    text: str = yaml.dump(document, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=120)
+    return text
+
+
+PRINTERS: Mapping[str, Callable[[Planned], str]] = {
+    "json": as_json,
+    "jsonl": as_line,
+    "yaml": as_yaml,
+}

@@ -1,0 +1,35 @@
+"""`gpuyard plan`: its options. What it does is in `planning`, imported only when there is something to plan."""
+
+from importlib import import_module
+
+import click
+
+_PHASES = "allocate,consolidate,reclaim,preempt,evict-stale"
+_OUTPUTS = ("table", "json", "jsonl", "yaml", "story")
+
+
+@click.command(no_args_is_help=True)
+@click.option(
+    "-f", "paths", multiple=True, metavar="PATH", help="A file, a folder, or - for standard input. Repeatable."
+)
+@click.option("--each", metavar="DIR", help="Every file in DIR is a snapshot of its own, in the order of the names.")
+@click.option("--phases", metavar="LIST", default=_PHASES, show_default=True, help="What a cycle runs, in this order.")
+@click.option("--cycles", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many cycles.")
+@click.option("--now", metavar="TIME", help="The clock, as 2026-01-31T12:00:00Z.  [default: newest time of the input]")
+@click.option("--placement", type=click.Choice(["pack", "spread"]), default="pack", show_default=True)
+@click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="A setting, as consolidation.maxMoved=4.")
+@click.option("-o", "output", type=click.Choice(_OUTPUTS), default="table", show_default=True)
+@click.option("--check", "checks", multiple=True, metavar="POD", help="Exit with 1 unless NAMESPACE/POD is placed.")
+def plan(**options: object) -> None:
+    """What the decision engine would do with a snapshot of a cluster, and why.
+
+    It needs no cluster and changes nothing; the same input gives the same answer, byte for byte.
+
+    \b
+    kubectl get nodes,pods,queues.scheduling.run.ai,podgroups.scheduling.run.ai,\\
+        priorityclasses,pdb -A -o json | gpuyard plan -f -
+    gpuyard plan -f cluster.yaml -f new-job.yaml        # what if I submitted this?
+
+    Exit code: 0 also when pods stay pending, 1 when --check finds one that does, 2 for bad input.
+    """  # noqa: D301 - \b is click's mark for lines that stay as they are
+    raise SystemExit(import_module("gpuyard.cli.planning").run(**options))
