@@ -1,11 +1,17 @@
 """How a plan is printed: one function for each `-o`."""
 
+import os
+import shutil
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
+import click
 import msgspec
 import yaml
 from gpuyard.cli.answer import answer
+from gpuyard.cli.story import story
+from gpuyard.cli.table import table
 from gpuyard.engine.kube.faults import Fault
 from gpuyard.engine.result import Outcome
 from gpuyard.engine.settings import Settings
@@ -55,7 +61,32 @@ def _yaml(document: object) -> str:
     return text
 
 
+def as_table(planned: Planned) -> str:
+    """The plan for people; in colour and as wide as the terminal where there is one."""
+    return _headed(planned, table(planned.before, planned.outcome, width=_width(), style=_style))
+
+
+def as_story(planned: Planned) -> str:
+    """The plan told as a demo's output."""
+    return _headed(planned, story(planned.before, planned.outcome))
+
+
+def _headed(planned: Planned, text: str) -> str:
+    return f"{planned.file}:\n{text}\n" if planned.file else text
+
+
+def _width() -> int | None:
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def _style(text: str, colour: str) -> str:
+    plain = os.environ.get("NO_COLOR") or not sys.stdout.isatty()
+    return text if plain else click.style(text, fg=colour, bold=True)
+
+
 PRINTERS: Mapping[str, Callable[[Planned], str]] = {
+    "table": as_table,
+    "story": as_story,
     "json": as_json,
     "jsonl": as_line,
     "yaml": as_yaml,
