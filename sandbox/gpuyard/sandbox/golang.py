@@ -55,6 +55,16 @@ def build(tool: Tool, binaries: Iterable[str], target: Path, folders: Folders, s
         _run(command, tool, _environment(folders, go), say)
 
 
+def source(tool: Tool, module: str, folders: Folders, say: Say) -> Path:
+    """The folder that holds a module's files, as the tool's lock names them."""
+    go = toolchain(folders, tool.go_version, say)
+    environment = _environment(folders, go)
+    _run([str(go.program), "mod", "download", module], tool, environment, say)
+    ask = [str(go.program), "list", "-m", "-f", "{{.Dir}}", module]
+    done = subprocess.run(ask, cwd=tool.folder, env=environment, capture_output=True, text=True, check=True)
+    return Path(done.stdout.strip())
+
+
 def _runs(tool: Tool, names: Sequence[str]) -> list[tuple[str, list[str]]]:
     """(name of the output file, packages): Go names programs by their package's last element, etcd's is a version."""
     plain = [name for name in names if tool.binaries[name].package.rsplit("/", 1)[-1] == name]

@@ -1,0 +1,268 @@
+"""Brings a kind cluster up and down: real kubelets in containers of a Docker engine.
+
+    nothing ──▶ being made (record, no mark) ──▶ up (mark)
+       ▲                    │    ▲                 │
+       └──────── down ──────┴────┘ repeated up ◀───┘ a node no longer answers
+
+The record is written before the first container. A cluster without the mark, or one that does not answer, is made anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import yaml
+from gpuyard.sandbox import binaries, files
+from gpuyard.sandbox.errors import LINES_SHOWN, SandboxError, last_lines
+from gpuyard.sandbox.folders import Folders
+from gpuyard.sandbox.kind import config, engines, images
+from gpuyard.sandbox.kind.docker import Docker
+from gpuyard.sandbox.locks import held
+from gpuyard.sandbox.progress import Progress
+from gpuyard.sandbox.spec import Spec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpuyard.sandbox.kind.engines import Engine
+    from gpuyard.sandbox.releases import Say
+
+READY_WITHIN = 180
+STEP = " ✓ "
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """What a kind sandbox has to remember between commands."""
+
+    spec: Spec
+    engine: dict[str, str]
+    private: bool
+    programs: dict[str, Path]
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A kind cluster that was brought up."""
+
+    folder: Path
+    record: Record
+
+    @property
+    def name(self) -> str:
+        """The sandbox's name."""
+        return self.record.spec.name
+
+    @property
+    def docker(self) -> Docker:
+        """The engine in which its nodes are containers."""
+        return Docker(self.record.engine)
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig."""
+        return self.folder / "kubeconfig"
+
+    @property
+    def audit_log(self) -> Path:
+        """One JSON line for each request that the API server answered."""
+        return self.folder / "logs" / "audit.log"
+
+    @property
+    def nodes(self) -> dict[str, str]:
+        """The nodes' containers and their states, as the engine says."""
+        label = f"label=io.x-k8s.kind.cluster={config.kind_name(self.name)}"
+        lines = self.docker.lines("ps", "--all", "--filter", label, "--format", "{{.Names}} {{.State}}")
+        return dict(line.split() for line in sorted(lines))
+
+    def load(self, image: str) -> None:
+        """Put an image of the engine onto every node."""
+        self.kind("load", "docker-image", image, "--name", config.kind_name(self.name))
+
+    def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
+        """What kubectl prints; raises SandboxError when it fails."""
+        command = [str(self.record.programs["kubectl"]), f"--kubeconfig={self.kubeconfig}", *arguments]
+        # kubectl keeps a cache in the home folder: the sandbox's, not the user's.
+        return _run("kubectl", command, {"HOME": str(self.folder)}, stdin)
+
+    def kind(self, *arguments: str) -> str:
+        """What kind prints; raises SandboxError when it fails."""
+        return _run("kind", [str(self.record.programs["kind"]), *arguments], self.docker.environment)
+
+    def answers(self) -> bool:
+        """Whether it was brought up, every node is there, and the API server is ready."""
+        with contextlib.suppress(SandboxError):
+            complete = list(self.nodes.values()) == ["running"] * (1 + self.record.spec.nodes)
+            return complete and self._mark.exists() and self.kubectl("get", "--raw=/readyz") == "ok"
+        return False
+
+    def down(self) -> None:
+        """Remove the sandbox."""
+        down(self.name, folders=Folders(self.folder.parents[2]))
+
+    @property
+    def _mark(self) -> Path:
+        return self.folder / "up"
+
+    def create(self, image: str, say: Say) -> None:
+        """Make it from nothing; what an earlier attempt left is removed first."""
+        self.delete()
+        self._write_settings(image)
+        log = self.folder / "logs" / "kind.log"
+        arguments = ["--config", str(self.folder / "kind.yaml"), "--kubeconfig", str(self.kubeconfig), "--retain"]
+        command = [str(self.record.programs["kind"]), "create", "cluster", *arguments]
+        with log.open("w") as lines, subprocess.Popen(
+            command, env=self.docker.environment, text=True, errors="replace",
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        ) as process:  # fmt: skip
+            assert process.stderr is not None  # noqa: S101 - PIPE above
+            for line in process.stderr:
+                lines.write(line)
+                if line.startswith(STEP):
+                    say(f"kind: {_plain(line)}")
+        if process.returncode:
+            raise self._failed(log)
+        self.kubectl("wait", "--for=condition=Ready", "nodes", "--all", f"--timeout={READY_WITHIN}s")
+        self._mark.touch()
+
+    def delete(self) -> None:
+        """Remove its nodes and their volumes from the engine."""
+        self._mark.unlink(missing_ok=True)
+        nodes = self.nodes
+        if nodes:
+            self.docker.ask("rm", "--force", "--volumes", *nodes)
+
+    def _write_settings(self, image: str) -> None:
+        spec = self.record.spec
+        settings = self.folder / "settings"
+        for part in (settings, self.folder / "logs"):
+            part.mkdir(exist_ok=True)
+        source = yaml.safe_load(spec.scheduler_config.read_text()) if spec.scheduler_config else None
+        _write(settings / "scheduler.yaml", config.scheduler(source, spec.extender_url))
+        policy = spec.audit_policy or files.OURS / "audit-policy.yaml"
+        (settings / "audit-policy.yaml").write_bytes(policy.read_bytes())
+        _write(self.folder / "kind.yaml", config.cluster(spec, image, self.folder))
+
+    def _failed(self, log: Path) -> SandboxError:
+        """The error of a cluster that could not be made; its nodes' logs are kept, its nodes are not."""
+        nodes = self.folder / "logs" / "nodes"
+        with contextlib.suppress(SandboxError):
+            self.kind("export", "logs", str(nodes), "--name", config.kind_name(self.name))
+        lines = last_lines(log)
+        self.delete()
+        return SandboxError(
+            "kind create cluster",
+            "it failed",
+            log=lines,
+            remedy=f"The whole log is {log}, those of the nodes are in {nodes}. `gpuyard sandbox up` may be repeated.",
+        )
+
+
+def up(spec: Spec, *, folders: Folders | None = None, say: Say | None = None) -> Cluster:
+    """Make the wanted cluster run, whatever is there already, and return when all its nodes are ready.
+
+    A cluster that is up and wanted as it is stays; one that was wanted otherwise, or does not answer, is made anew.
+    Raises SandboxError with the step that failed, its log's last lines and the remedy.
+    """
+    folders = folders or Folders.of_user()
+    say = say or Progress()
+    folder = _home(folders) / spec.name
+    with held(_lock(folder), lambda: say(f"another command is at work on sandbox {spec.name}: waiting")):
+        before = find(spec.name, folders=folders)
+        if before and before.record.spec == spec and before.answers():
+            say(f"sandbox {spec.name} is up")
+            return before
+        engine = _engine(folder, before, folders, say)
+        cluster = Cluster(folder, _record(spec, engine, folders, say))
+        _write_record(cluster)
+        cluster.create(images.node(engine, folders, say), say)
+        say(f"sandbox {spec.name} is up: {len(cluster.nodes)} nodes")
+        return cluster
+
+
+def down(name: str, *, folders: Folders | None = None) -> bool:
+    """Remove the cluster, and our own engine with the last one, also after a crash. False if there was nothing."""
+    folders = folders or Folders.of_user()
+    folder = _home(folders) / name
+    with held(_lock(folder)):
+        cluster = find(name, folders=folders)
+        if cluster:
+            if not cluster.docker.answers():
+                engines.engine(folders, lambda _: None, private=cluster.record.private)
+            cluster.delete()
+        found = folder.exists()
+        shutil.rmtree(folder, ignore_errors=True)
+        if not names(folders=folders):
+            engines.release(folders)
+    with contextlib.suppress(OSError):
+        _home(folders).rmdir()
+    return found
+
+
+def find(name: str, *, folders: Folders | None = None) -> Cluster | None:
+    """The kind sandbox of this name, if there is one; it may be half made."""
+    folder = _home(folders or Folders.of_user()) / name
+    with contextlib.suppress(OSError, msgspec.DecodeError):
+        content = (folder / "sandbox.json").read_bytes()
+        return Cluster(folder, msgspec.json.decode(content, type=Record, dec_hook=lambda kind, value: kind(value)))
+    return None
+
+
+def names(*, folders: Folders | None = None) -> list[str]:
+    """The names of all kind sandboxes."""
+    home = _home(folders or Folders.of_user())
+    return sorted(path.name for path in home.iterdir() if path.is_dir()) if home.exists() else []
+
+
+def _engine(folder: Path, before: Cluster | None, folders: Folders, say: Say) -> Engine:
+    """The engine; the folder says from now on that it is needed, so no `down` of another sandbox stops it."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        return engines.engine(folders, say, private=before.record.private if before else None)
+    except SandboxError:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+        raise
+
+
+def _record(spec: Spec, engine: Engine, folders: Folders, say: Say) -> Record:
+    programs = {name: found.path for name, found in binaries.ensure(("kind", "kubectl"), folders, say).items()}
+    return Record(spec=spec, engine=dict(engine.docker.variables), private=engine.private, programs=programs)
+
+
+def _write_record(cluster: Cluster) -> None:
+    partial = cluster.folder / "sandbox.json.partial"
+    partial.write_bytes(msgspec.json.format(msgspec.json.encode(cluster.record, enc_hook=str)))
+    partial.rename(cluster.folder / "sandbox.json")
+
+
+def _write(file: Path, value: config.Value) -> None:
+    file.write_text(yaml.safe_dump(value, sort_keys=False))
+
+
+def _plain(line: str) -> str:
+    """A line of kind's without its pictures."""
+    return "".join(letter for letter in line.removeprefix(STEP) if letter.isascii()).strip()
+
+
+def _home(folders: Folders) -> Path:
+    return folders.root / "kind" / "sandboxes"
+
+
+def _lock(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.lock")
+
+
+def _run(step: str, command: Sequence[str], environment: dict[str, str], stdin: str | None = None) -> str:
+    done = subprocess.run(
+        command, env=environment, input=stdin or "", capture_output=True, text=True, errors="replace", check=False
+    )
+    if done.returncode:
+        log = (done.stdout + done.stderr).splitlines()[-LINES_SHOWN:]
+        raise SandboxError(step, f"{' '.join(command[1:])} failed", log=log)
+    return done.stdout

@@ -1,0 +1,114 @@
+"""Everything kind, kubeadm, kube-scheduler and the API server are told, as values.
+
+The default scheduler is wired to our extender, whose Service has a fixed address: so the configuration can be written
+before the Service is there. The API server keeps an audit log; kubelets report every 2 s.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from gpuyard.sandbox.spec import Spec
+
+EXTENDER = "http://10.96.0.77:8080/scheduler"
+PROFILES = ("default-scheduler", "kai-scheduler")
+MANAGED = {"nvidia.com/gpu": False, "gpuyard.io/shared-gpu": True}
+
+# Folders of the control-plane node; the first is ours to write, the second the API server's.
+SETTINGS = "/etc/gpuyard"
+LOGS = "/var/log/gpuyard"
+SCHEDULER_KUBECONFIG = "/etc/kubernetes/scheduler.conf"
+
+Value = dict[str, Any]
+
+
+def kind_name(name: str) -> str:
+    """The cluster's name in the engine, which may hold clusters that are not ours."""
+    return f"gpuyard-{name}"
+
+
+def cluster(spec: Spec, image: str, folder: Path) -> Value:
+    """The kind configuration: one control plane and the wanted workers; `folder` holds the two shared folders."""
+    mounts = [
+        {"hostPath": str(folder / "settings"), "containerPath": SETTINGS, "readOnly": True},
+        {"hostPath": str(folder / "logs"), "containerPath": LOGS},
+    ]
+    return {
+        "kind": "Cluster",
+        "apiVersion": "kind.x-k8s.io/v1alpha4",
+        "name": kind_name(spec.name),
+        "kubeadmConfigPatches": [yaml.safe_dump(control_plane(spec.api_server_flags)), yaml.safe_dump(kubelet())],
+        "nodes": [
+            {"role": "control-plane", "image": image, "extraMounts": mounts},
+            *({"role": "worker", "image": image} for _ in range(spec.nodes)),
+        ],
+    }
+
+
+def control_plane(api_server_flags: Iterable[str] = ()) -> Value:
+    """Kubeadm's part: where scheduler and API server find their files; flags are written `--name=value`."""
+    files = {"audit-policy-file": f"{SETTINGS}/audit-policy.yaml", "audit-log-path": f"{LOGS}/audit.log"}
+    more = dict(flag.removeprefix("--").split("=", 1) for flag in api_server_flags)
+    return {
+        "kind": "ClusterConfiguration",
+        "scheduler": {
+            "extraArgs": {"config": f"{SETTINGS}/scheduler.yaml"},
+            "extraVolumes": [_volume("gpuyard-settings", SETTINGS, read_only=True)],
+        },
+        "apiServer": {
+            "extraArgs": {**files, "audit-log-maxsize": "200", "audit-log-maxbackup": "1", **more},
+            "extraVolumes": [
+                _volume("gpuyard-settings", SETTINGS, read_only=True),
+                _volume("gpuyard-logs", LOGS, read_only=False),
+            ],
+        },
+    }
+
+
+def kubelet() -> Value:
+    """Kubelet's part. Without the last key it refuses to start on machines that still have cgroup v1."""
+    return {"kind": "KubeletConfiguration", "nodeStatusUpdateFrequency": "2s", "failCgroupV1": False}
+
+
+def scheduler(source: Value | None = None, url: str = "") -> Value:
+    """The default scheduler's configuration: `source`, else ours; `url` is where its extenders listen."""
+    configuration = source or ours()
+    extenders = [{**one, "urlPrefix": url} if url else one for one in configuration.get("extenders", [])]
+    return {
+        **configuration,
+        "clientConnection": {**configuration.get("clientConnection", {}), "kubeconfig": SCHEDULER_KUBECONFIG},
+        "extenders": extenders,
+    }
+
+
+def ours() -> Value:
+    """The scheduler configuration with our extender behind its Service; both profiles share it."""
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "percentageOfNodesToScore": 100,
+        "profiles": [{"schedulerName": name} for name in PROFILES],
+        "extenders": [
+            {
+                "urlPrefix": EXTENDER,
+                "filterVerb": "filter",
+                "prioritizeVerb": "prioritize",
+                "preemptVerb": "preempt",
+                "weight": 10,
+                "httpTimeout": "2s",
+                "nodeCacheCapable": True,
+                "ignorable": False,
+                "managedResources": [{"name": name, "ignoredByScheduler": hidden} for name, hidden in MANAGED.items()],
+            }
+        ],
+    }
+
+
+def _volume(name: str, path: str, *, read_only: bool) -> Value:
+    return {"name": name, "hostPath": path, "mountPath": path, "pathType": "Directory", "readOnly": read_only}

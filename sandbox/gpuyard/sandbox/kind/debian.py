@@ -1,0 +1,116 @@
+"""The base of every image that is built where no registry can be reached: a small Debian from Debian's own packages."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuyard.sandbox.errors import LINES_SHOWN, SandboxError
+from gpuyard.sandbox.locks import held
+from gpuyard.sandbox.tools import architecture
+
+if TYPE_CHECKING:
+    from gpuyard.sandbox.folders import Folders
+    from gpuyard.sandbox.kind.docker import Docker
+    from gpuyard.sandbox.releases import Say
+
+SUITE = "bookworm"
+VARIANT = ("--variant=minbase", "--include=ca-certificates")
+UNUSED = (
+    "usr/share/doc",
+    "usr/share/info",
+    "usr/share/locale",
+    "usr/share/man",
+    "var/cache/apt",
+    "var/lib/apt/lists",
+    "var/log",
+)
+# The program that a package is installed for.
+PACKAGES = {"dockerd": "docker.io", "iptables": "iptables", "debootstrap": "debootstrap"}
+SYSTEM = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def base(docker: Docker, folders: Folders, say: Say) -> str:
+    """The base image's name; it is made if the engine does not have it."""
+    image = f"gpuyard.io/debian:{SUITE}-{_key()}"
+    if not docker.has(image):
+        docker.ask("import", "--change", 'CMD ["bash"]', str(_archive(folders, say)), image)
+    return image
+
+
+def install(programs: tuple[str, ...], say: Say) -> None:
+    """Install the Debian packages of programs that are not on this machine."""
+    packages = [PACKAGES[program] for program in programs if shutil.which(program, path=SYSTEM) is None]
+    if packages:
+        say(f"installing the Debian packages {', '.join(packages)}")
+        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        _run(["apt-get", "update", "-q"], environment)
+        _run(["apt-get", "install", "-q", "-y", "--no-install-recommends", *packages], environment)
+
+
+def can_install() -> bool:
+    """Whether this is a Debian on which we may install packages."""
+    return os.geteuid() == 0 and shutil.which("apt-get", path=SYSTEM) is not None
+
+
+def _key() -> str:
+    return hashlib.sha256(repr((SUITE, VARIANT, UNUSED, architecture())).encode()).hexdigest()[:12]
+
+
+def _archive(folders: Folders, say: Say) -> Path:
+    archive = folders.root / "images" / f"{SUITE}-{_key()}.tar"
+    with held(archive.with_suffix(".lock"), lambda: say("another gpuyard is making the base image: waiting")):
+        if not archive.exists():
+            _make(archive, say)
+    return archive
+
+
+def _make(archive: Path, say: Say) -> None:
+    if not can_install():
+        raise SandboxError(
+            "base image",
+            "no registry gives one, and making one needs root on Debian",
+            remedy="Let the Docker engine reach Docker Hub, or use `gpuyard sandbox up --ground processes`.",
+        )
+    install(("debootstrap",), say)
+    say(f"making a base image of Debian {SUITE} packages (about a minute)")
+    with tempfile.TemporaryDirectory(dir=archive.parent) as folder:
+        root = Path(folder) / "root"
+        _run(["debootstrap", *VARIANT, SUITE, str(root)])
+        for path in UNUSED:
+            _empty(root / path)
+        (root / "etc" / "machine-id").write_text("")
+        partial = Path(folder) / "base.tar"
+        _run(["tar", "--numeric-owner", "--sort=name", "-C", str(root), "-cf", str(partial), "."])
+        partial.rename(archive)
+
+
+def _empty(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+
+
+def _run(command: list[str], environment: dict[str, str] | None = None) -> None:
+    environment = {**(environment or os.environ), "PATH": f"{os.environ.get('PATH', '')}:{SYSTEM}"}
+    done = subprocess.run(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    if done.returncode:
+        log = (done.stdout + done.stderr).splitlines()[-LINES_SHOWN:]
+        raise SandboxError(
+            command[0],
+            f"ended with status {done.returncode}",
+            log=log,
+            remedy="This machine must reach Debian's packages.",
+        )
