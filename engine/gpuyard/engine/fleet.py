@@ -18,6 +18,8 @@ class Fleet(msgspec.Struct, frozen=True, eq=False):
     smallest_gpu: int = 0
     """MiB of the smallest GPU; 0: no node says."""
     largest_gpu: int = 0
+    tainted: bool = False
+    """Whether any node has a taint."""
     memo: dict[Shape, frozenset[str] | None] = msgspec.field(default_factory=dict)
     """The open nodes whose labels and taints suit a shape; None: all of them."""
 
@@ -25,7 +27,8 @@ class Fleet(msgspec.Struct, frozen=True, eq=False):
     def of(cls, nodes: Mapping[str, Node]) -> "Fleet":
         """The fleet of these nodes."""
         sizes = [n.gpu_memory for n in nodes.values() if n.gpus and n.gpu_memory]
-        return cls(nodes, _capacity(nodes.values()), min(sizes, default=0), max(sizes, default=0))
+        tainted = any(n.taints for n in nodes.values())
+        return cls(nodes, _capacity(nodes.values()), min(sizes, default=0), max(sizes, default=0), tainted)
 
 
 def _capacity(nodes: Iterable[Node]) -> Amounts:

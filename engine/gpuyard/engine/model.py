@@ -277,6 +277,17 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True):
     parts: tuple["Gang", ...] = ()
     topology: TopologyConstraint | None = None
 
+    def stands(self, pods: Mapping[str, int]) -> bool:
+        """Whether these numbers of pods, by sub-group, are enough."""
+        if not self.parts:
+            return pods.get(self.name, 0) >= self.minimum
+        return sum(part.stands(pods) for part in self.parts) >= self.minimum
+
+    @property
+    def leaves(self) -> tuple["Gang", ...]:
+        """The sub-groups that hold pods."""
+        return tuple(leaf for part in self.parts for leaf in part.leaves) or (self,)
+
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True):
     """One or more pods that start together."""

@@ -138,8 +138,10 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Use of each queue's whole subtree."""
     waiting: Mapping[str, Mapping[str, None]] = {}
     """The workloads with a pending pod, by queue."""
-    placed: Mapping[str, Mapping[str, None]] = {}
-    """The workloads with an active pod, by queue."""
+    victims: Mapping[tuple[str, int], Mapping[str, None]] = {}
+    """The preemptible workloads with an active pod, by queue and priority."""
+    torn: Mapping[str, Workload] = {}
+    """The workloads with active pods, but fewer than their minimum."""
     terminating: Mapping[str, Pod] = {}
     nominated: Mapping[str, Pod] = {}
     """Pending pods with a standing nomination."""
@@ -452,14 +454,18 @@ class Draft:
     def _settle_workload(self, key: str, team: Mapping[str, Pod]) -> None:
         pods = tuple(sorted(team.values(), key=start_order))
         _put(self._own("members"), key, pods or None)
-        old, new = self._base.workloads.get(key), self._get("workloads").get(key)
-        waits = any(p.state is State.PENDING and not p.gated for p in pods)
-        runs = any(p.active for p in pods)
-        for field, belongs in (("waiting", waits), ("placed", runs)):
-            if old is not None and key in getattr(self._base, field).get(old.queue or "", {}):
-                self._inner(field, old.queue or "").pop(key, None)
-            if belongs and new is not None and new.governed:
-                self._inner(field, new.queue or "")[key] = None
+        old: Workload | None = self._base.workloads.get(key)
+        new: Workload | None = self._get("workloads").get(key)
+        if old is not None:
+            self._inner("waiting", old.queue or "").pop(key, None)
+            self._inner("victims", (old.queue or "", old.priority)).pop(key, None)
+        _put(self._own("torn"), key, new if new and _is_torn(new, pods) else None)
+        if new is None or not new.governed:
+            return
+        if any(p.state is State.PENDING and not p.gated for p in pods):
+            self._inner("waiting", new.queue or "")[key] = None
+        if new.preemptible and any(p.active for p in pods):
+            self._inner("victims", (new.queue or "", new.priority))[key] = None
 
     def _count_again(self) -> None:
         self._deltas.clear()
@@ -487,6 +493,14 @@ class Draft:
 def start_order(pod: Pod) -> tuple[bool, int, int, str]:
     """Sort key of the pods of one workload: who starts first, and so is evicted last."""
     return (not pod.leader, -pod.task_priority, pod.created, pod.key)
+
+
+def _is_torn(workload: Workload, pods: Iterable[Pod]) -> bool:
+    active: dict[str, int] = {}
+    for pod in pods:
+        if pod.active:
+            active[pod.group] = active.get(pod.group, 0) + 1
+    return bool(active) and not workload.gang.stands(active)
 
 
 def _added(use: QueueUse, delta: list[int]) -> QueueUse:

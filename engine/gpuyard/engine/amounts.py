@@ -1,0 +1,43 @@
+"""Comparing amounts of the three shared resources, where `UNLIMITED` is larger than any number and equal to itself."""
+
+from gpuyard.engine.model import UNLIMITED, Amounts
+
+RATIO = 10**12
+"""Ratios are whole multiples of one part in this many."""
+
+
+def at_most(amounts: Amounts, bounds: Amounts) -> bool:
+    """Whether no resource passes its bound."""
+    return all(b == UNLIMITED or UNLIMITED != a <= b for a, b in zip(amounts, bounds, strict=True))
+
+
+def plus_at_most(amounts: Amounts, more: Amounts, bounds: Amounts) -> bool:
+    """Whether both together pass no bound; amounts in use are never `UNLIMITED`."""
+    b0, b1, b2 = bounds
+    return (
+        (b0 == UNLIMITED or amounts[0] + more[0] <= b0)
+        and (b1 == UNLIMITED or amounts[1] + more[1] <= b1)
+        and (b2 == UNLIMITED or amounts[2] + more[2] <= b2)
+    )
+
+
+def smaller(a: int, b: int) -> int:
+    """The smaller of two bounds."""
+    if a == UNLIMITED:
+        return b
+    return a if b == UNLIMITED else min(a, b)
+
+
+def larger(a: int, b: int) -> int:
+    """The larger of two bounds."""
+    return UNLIMITED if UNLIMITED in (a, b) else max(a, b)
+
+
+def allocatable(quota: Amounts, limit: Amounts, fair: Amounts) -> Amounts:
+    """What a queue may hold before others may take from it: the limit, but not beyond quota and fair share."""
+    return Amounts(
+        *(
+            bound if deserved == UNLIMITED else smaller(bound, larger(deserved, share))
+            for deserved, bound, share in zip(quota, limit, fair, strict=True)
+        )
+    )

@@ -1,0 +1,80 @@
+"""Where a pod may stand by labels alone: node selectors, node affinity, taints, and other pods' company."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from gpuyard.engine.fleet import Fleet
+from gpuyard.engine.model import Labels, Node, NodeTerm, Pod, PodTerm, Requirement, Shape, Taint, Toleration
+
+_Test = Callable[[str | None, tuple[str, ...]], bool]
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.lstrip("-").isdigit() else None
+
+
+def _compares(found: str | None, values: tuple[str, ...], sign: int) -> bool:
+    left, right = _number(found), _number(values[0]) if values else None
+    return left is not None and right is not None and (left - right) * sign > 0
+
+
+_OPERATORS: Mapping[str, _Test] = {
+    "In": lambda found, values: found in values,
+    "NotIn": lambda found, values: found not in values,
+    "Exists": lambda found, _: found is not None,
+    "DoesNotExist": lambda found, _: found is None,
+    "Gt": lambda found, values: _compares(found, values, 1),
+    "Lt": lambda found, values: _compares(found, values, -1),
+}
+
+
+def matches(requirements: Iterable[Requirement], labels: Labels) -> bool:
+    """Whether labels meet all the requirements."""
+    return all(_OPERATORS[r.operator](labels.get(r.key), r.values) for r in requirements)
+
+
+def term_holds(term: NodeTerm, node: Node) -> bool:
+    """Whether a node meets one term of a node affinity."""
+    return matches(term.labels, node.labels) and matches(term.names, {"metadata.name": node.name})
+
+
+def selects(shape: Shape, node: Node) -> bool:
+    """Whether the pod's selector and required node affinity admit the node."""
+    return all(node.labels.get(key) == value for key, value in shape.selector) and (
+        not shape.affinity or any(term_holds(term, node) for term in shape.affinity)
+    )
+
+
+def tolerates(shape: Shape, node: Node) -> bool:
+    """Whether the pod tolerates all taints of the node."""
+    return all(any(_covers(t, taint) for t in shape.tolerations) for taint in node.taints)
+
+
+def _covers(toleration: Toleration, taint: Taint) -> bool:
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if not toleration.key:
+        return toleration.operator == "Exists"
+    if toleration.key != taint.key:
+        return False
+    return toleration.operator == "Exists" or toleration.value == taint.value
+
+
+def suited(fleet: Fleet, shape: Shape) -> frozenset[str] | None:
+    """The open nodes whose labels and taints suit the shape; None: all of them. Remembered per fleet."""
+    if not (shape.selector or shape.affinity or fleet.tainted):
+        return None
+    if shape not in fleet.memo:
+        nodes = fleet.nodes.values()
+        fleet.memo[shape] = frozenset(n.name for n in nodes if n.open and selects(shape, n) and tolerates(shape, n))
+    return fleet.memo[shape]
+
+
+def preference(shape: Shape, node: Node) -> int:
+    """The sum of the weights of the preferred node terms that the node meets."""
+    return sum(p.weight for p in shape.preferred if term_holds(p.term, node))
+
+
+def looks_for(term: PodTerm, of: Pod, other: Pod) -> bool:
+    """Whether `other` is a pod that the term of `of` speaks about."""
+    spaces = term.namespaces or (of.namespace,)
+    return (spaces == ("*",) or other.namespace in spaces) and matches(term.selector, other.labels)

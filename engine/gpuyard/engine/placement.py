@@ -1,0 +1,157 @@
+"""Where a pod goes: of the nodes that suit and have room, the best by this list, the first difference deciding.
+
+    1  the node it is promised
+    2  the preferences of the pod itself (node affinity, pod affinity)
+    3  the order of the topology's preferred domains
+    4  for part of a GPU: a shared GPU that has room
+    5  room now rather than later
+    6  for a pod without GPU: a node without GPUs
+    7  packing: the fewest free GPUs (or millicores) left after what is on its way out; `spread`: the most
+    8  name
+
+Pods that look at nothing but GPUs are placed by the index of `Rooms`; the others look at every node that suits.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from heapq import merge
+from itertools import groupby
+
+import msgspec
+from gpuyard.engine.company import Company
+from gpuyard.engine.constraints import preference, suited
+from gpuyard.engine.model import Offer, Pod, Shape
+from gpuyard.engine.rooms import Room
+from gpuyard.engine.scratch import Scratch
+
+Nodes = frozenset[str] | None
+"""Some nodes, or None for all open ones."""
+
+
+class Spot(msgspec.Struct, frozen=True, gc=False):
+    """A place found for a pod."""
+
+    node: str
+    groups: tuple[str, ...]
+    now: bool
+    """Whether the room is free already."""
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """A place that a pod was promised before this cycle."""
+
+    node: str
+    groups: tuple[str, ...] = ()
+
+
+_NO_OFFER = Offer()
+
+
+class Placer:
+    """Finds places on a scratch. `standing` are the promises made earlier, by pod."""
+
+    def __init__(self, scratch: Scratch, *, spread: bool, standing: Mapping[str, Standing]) -> None:
+        self._scratch = scratch
+        self._rooms = scratch.rooms
+        self._fleet = scratch.snapshot.fleet
+        self._spread = spread
+        self._standing = standing
+        self._company = Company(scratch)
+
+    def find(self, pod: Pod, within: Nodes = None, scores: Mapping[str, int] | None = None) -> Spot | None:
+        """The best place for a pod, if there is one, among the nodes `within`; `scores` rank the topology's domains."""
+        nodes = self.nodes_for(pod, within)
+        promised = self._promised(pod, nodes)
+        if promised is not None:
+            return promised
+        if scores or pod.shape.preferred or self._company.concerns(pod):
+            return self._best(pod, self._all(nodes), scores or {})
+        if pod.shape.gpus:
+            return self._by_index(pod.shape, pod.shape.gpus, nodes)
+        if pod.shape.shared:
+            joined = self._best(pod, self._sharing(pod.shape, nodes), {})
+            return joined or self._by_index(pod.shape, pod.shape.devices, nodes)
+        return self._best(pod, self._all(nodes), {})
+
+    def nodes_for(self, pod: Pod, within: Nodes = None) -> Nodes:
+        """The nodes that suit a pod by labels, taints and kube-scheduler's own word; None: all open ones."""
+        nodes = suited(self._fleet, pod.shape)
+        offer = self._scratch.snapshot.offers.get(pod.key, _NO_OFFER)
+        for some in (within, offer.nodes):
+            if some is not None:
+                nodes = some if nodes is None else nodes & some
+        if offer.refused:
+            nodes = (frozenset(self._rooms.names()) if nodes is None else nodes) - offer.refused
+        return nodes
+
+    def _promised(self, pod: Pod, nodes: Nodes) -> Spot | None:
+        standing = self._standing.get(pod.key)
+        if standing is None or standing.node not in self._rooms or not (nodes is None or standing.node in nodes):
+            return None
+        room = self._rooms[standing.node]
+        if not room.node.open or not room.fits_later(pod.shape) or not self._company.allows(pod, standing.node):
+            return None
+        return self._spot(pod, room)
+
+    def _all(self, nodes: Nodes) -> Iterable[str]:
+        return self._rooms.names() if nodes is None else nodes
+
+    def _sharing(self, shape: Shape, nodes: Nodes) -> list[str]:
+        """The nodes with a shared GPU that has room for a part."""
+        names = self._rooms.shared if nodes is None else self._rooms.shared & nodes
+        return [name for name in names if self._rooms[name].could_join(shape)]
+
+    def _by_index(self, shape: Shape, gpus: int, nodes: Nodes) -> Spot | None:
+        """The best node for whole GPUs (or for new shared ones), through the index."""
+        slots = [slot for slot in self._rooms.slots() if slot[1] >= gpus]
+        slots.sort(key=lambda slot: slot[1], reverse=self._spread)
+        ready = [slot for slot in slots if slot[0] >= gpus]
+        return self._first(ready, shape, nodes, Room.fits_now) or self._first(slots, shape, nodes, _always)
+
+    def _first(
+        self, slots: list[tuple[int, int]], shape: Shape, nodes: Nodes, check: Callable[[Room, Shape], bool]
+    ) -> Spot | None:
+        for _, level in groupby(slots, key=lambda slot: slot[1]):
+            shelves = [self._rooms.shelf(slot) for slot in level]
+            for name in shelves[0] if len(shelves) == 1 else merge(*shelves):
+                if nodes is None or name in nodes:
+                    room = self._rooms[name]
+                    if room.node.open and room.fits_later(shape) and check(room, shape):
+                        return self._spot_in(shape, room)
+        return None
+
+    def _best(self, pod: Pod, names: Iterable[str], scores: Mapping[str, int]) -> Spot | None:
+        """The best of the nodes named, each looked at."""
+        best: tuple[tuple[int, ...], str] | None = None
+        for name in names:
+            room = self._rooms[name]
+            if room.node.open and room.fits_later(pod.shape) and self._company.allows(pod, name):
+                found = (self._key(pod, room, scores), name)
+                if best is None or found < best:
+                    best = found
+        return self._spot(pod, self._rooms[best[1]]) if best else None
+
+    def _key(self, pod: Pod, room: Room, scores: Mapping[str, int]) -> tuple[int, ...]:
+        shape = pod.shape
+        free = room.later if shape.wants_gpu else room.cpu_later
+        return (
+            -preference(shape, room.node) - self._company.preference(pod, room.node.name),
+            -scores.get(room.node.name, 0),
+            -(shape.shared and room.could_join(shape)),
+            -room.fits_now(shape),
+            0 if shape.wants_gpu or not room.node.gpus else 1,
+            -free if self._spread else free,
+        )
+
+    def _spot(self, pod: Pod, room: Room) -> Spot:
+        spot = self._spot_in(pod.shape, room)
+        if spot.now and not self._company.allows(pod, spot.node, now=True):
+            return msgspec.structs.replace(spot, now=False)
+        return spot
+
+    def _spot_in(self, shape: Shape, room: Room) -> Spot:
+        groups = room.choose_groups(shape, spread=self._spread) if shape.shared else ()
+        return Spot(room.node.name, groups, room.fits_now(shape) and room.has_now(shape, groups))
+
+
+def _always(_room: Room, _shape: Shape) -> bool:
+    return True

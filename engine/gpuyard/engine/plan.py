@@ -1,0 +1,337 @@
+"""One cycle: allocate, consolidate, reclaim, preempt, evict stale gangs, each phase seeing what the earlier ones decided.
+
+    phase         whose turn                                  who may lose                         accepted when
+    allocate      all that wait, in line                      nobody                               there is room
+    consolidate   preemptible, enough free in sum             preemptible, any queue               everybody has a place again
+    reclaim       its queue below its fair share              preemptible of other queues          the queues' rules hold (`reclaim`)
+    preempt       all                                         same queue, lower priority           the workload has a place
+    evict-stale   –                                           gangs too long below their minimum   always
+
+`Cycle.steps` can be stepped: it yields after each workload and each trial, so that a caller can do other work in between.
+"""
+
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+
+from gpuyard.engine import gates, protection, reclaim
+from gpuyard.engine.accounts import Accounts
+from gpuyard.engine.failures import Equals, Harder, chunk_key
+from gpuyard.engine.gang import Team, starting_chunk
+from gpuyard.engine.line import Pools, VictimLine, WaitingLine
+from gpuyard.engine.model import Amounts, Pod, State, Workload
+from gpuyard.engine.placement import Placer
+from gpuyard.engine.promises import standing_places
+from gpuyard.engine.record import Record
+from gpuyard.engine.reporter import Reporter, Silent
+from gpuyard.engine.result import Cycle as Result
+from gpuyard.engine.result import Protected, Reason, Until, Waiting
+from gpuyard.engine.scratch import Scratch
+from gpuyard.engine.settings import Phase, Settings
+from gpuyard.engine.snapshot import Snapshot
+from gpuyard.engine.starting import Starter
+from gpuyard.engine.victims import Rules, Search, Trial
+
+Steps = Generator[None, None, None]
+
+
+class Cycle:
+    """A cycle over one snapshot. Run it with `run`, or step through `steps`; then read `result` and what is left."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        settings: Settings,
+        reporter: Reporter | None = None,
+        spared: Collection[str] = (),
+    ) -> None:
+        self.snapshot = snapshot
+        self.settings = settings
+        self.accounts = Accounts.of(snapshot, settings.fairshare_k)
+        self.scratch = Scratch(snapshot, self.accounts)
+        self.record = Record(self.scratch)
+        self.refused: dict[str, Waiting] = {}
+        """Workloads that a gate does not let through, and why."""
+        self.failed: dict[str, int] = {}
+        """Workloads that found no room for their next chunk, and for how many of its pods there was."""
+        self.hindered: dict[str, Waiting] = {}
+        """Workloads for which nobody could be evicted, and what kept the victims safe."""
+        self.standing, self._absent = standing_places(snapshot)
+        self._held: dict[str, list[tuple[str, Pod]]] = {}
+        self._admitted: dict[str, bool] = {}
+        self._pools: Pools | None = None
+        self._reporter = reporter or Silent()
+        placer = Placer(self.scratch, spread=settings.placement == "spread", standing=self.standing)
+        self.starter = Starter(self.scratch, placer, self._reporter)
+        self.guard = protection.Guard(self.scratch, spared, honor_budgets=settings.honor_disruption_budgets)
+
+    def run(self) -> Result:
+        """Carry out all phases without a pause."""
+        for _ in self.steps():
+            pass
+        return self.record.result()
+
+    def steps(self) -> Steps:
+        """Carry out the phases that the settings name, one decision at a time."""
+        for phase in self.settings.phases:
+            yield from _PHASES[phase](self)
+
+    # --- who waits
+
+    def waiting(self) -> Iterator[Team]:
+        """The workloads in line: governed, in a queue that exists, whole, with a pod that waits."""
+        for queue in sorted(self.snapshot.waiting):
+            for key in sorted(self.snapshot.waiting[queue]):
+                team = self.scratch.team(key)
+                if self._admits(team) and starting_chunk(team, self.scratch.waits):
+                    yield team
+
+    def _admits(self, team: Team) -> bool:
+        key = team.workload.key
+        if key not in self._admitted:
+            why = gates.admission(self.snapshot, self.accounts, self.settings, team.workload) or gates.whole(team)
+            self._admitted[key] = why is None
+            if why is not None:
+                self._refuse(team.workload, why)
+        return self._admitted[key]
+
+    def _refuse(self, workload: Workload, why: Waiting) -> None:
+        self.refused[workload.key] = why
+        self._reporter.refused(workload.key, why)
+
+    # --- allocate
+
+    def _allocate(self) -> Steps:
+        line = WaitingLine(self.scratch, [*self.waiting(), *self._ghosts()])
+        equals = Equals()
+        while (team := line.pop()) is not None:
+            if self._start(team, equals) and starting_chunk(team, self.scratch.waits):
+                line.push(team)
+            yield
+
+    def _ghosts(self) -> Iterator[Team]:
+        for workload, pod in self._absent:
+            if workload.queue in self.accounts.leaves:
+                yield self.scratch.add_team(workload, [pod])
+
+    def _start(self, team: Team, equals: Equals) -> bool:
+        pods = starting_chunk(team, self.scratch.waits)
+        why = self.starter.refusal(team, pods)
+        if why is not None:
+            self._refuse(team.workload, why)
+            return False
+        key = chunk_key(team, pods) if not self._is_special(pods) else None
+        reached = equals.reached(key)
+        if reached is None and self.starter.start(team, pods):
+            self.record.commit("allocate", team, pods, ())
+            return True
+        self.failed[team.workload.key] = self.starter.reached if reached is None else reached
+        equals.remember(key, self.failed[team.workload.key])
+        self._hold(team, pods)
+        return False
+
+    def _is_special(self, pods: Iterable[Pod]) -> bool:
+        """Whether promises or kube-scheduler's word make these pods different from others of their shapes."""
+        return any(pod.key in self.standing or pod.key in self.snapshot.offers for pod in pods)
+
+    def _hold(self, team: Team, pods: Iterable[Pod]) -> None:
+        """Keep the promised room of pods that cannot take it yet."""
+        kept = [
+            (place.node, pod)
+            for pod in pods
+            if (place := self.standing.get(pod.key)) and place.node in self.scratch.rooms
+        ]
+        for node, pod in kept:
+            self.scratch.hold(node, pod.shape, self.standing[pod.key].groups, -1)
+        if kept:
+            self._held[team.workload.key] = kept
+
+    def _release(self, team: Team) -> None:
+        for node, pod in self._held.pop(team.workload.key, ()):
+            self.scratch.hold(node, pod.shape, self.standing[pod.key].groups, 1)
+
+    # --- phases that take from others
+
+    def _consolidate(self) -> Steps:
+        if self.settings.max_moved:
+            yield from self._search_all("consolidate", self._may_consolidate, self._consolidation())
+
+    def _reclaim(self) -> Steps:
+        yield from self._search_all("reclaim", self._may_reclaim, self._reclaiming())
+
+    def _preempt(self) -> Steps:
+        yield from self._search_all("preempt", self._may_preempt, self._preemption())
+
+    def _search_all(self, phase: Phase, gate: Callable[[Team], bool], rules: Rules) -> Steps:
+        line = WaitingLine(self.scratch, self.waiting())
+        harder = Harder(self.scratch)
+        while (team := line.pop()) is not None:
+            yield
+            scope = "" if phase == "consolidate" else team.workload.queue or ""
+            if not gate(team) or self._is_delayed(team) or harder.hopeless(team, scope):
+                continue
+            self._release(team)
+            found = yield from Search(self.scratch, self.starter, rules, self._reporter, team).solve()
+            if found is None:
+                harder.remember(team, scope)
+                self._hold(team, starting_chunk(team, self.scratch.waits))
+            else:
+                self._commit(phase, found)
+
+    def _commit(self, phase: Phase, found: Trial) -> None:
+        disturbed = found.disturbed(self.scratch)
+        self.guard.spend(disturbed)
+        self.record.commit(phase, found.trigger, found.pods, [pod for chunk in found.chunks for pod in chunk.pods])
+        self.failed.pop(found.trigger.workload.key, None)
+        self.refused.pop(found.trigger.workload.key, None)
+        if self._pools is not None:
+            self._pools.refresh([found.trigger, *(self.scratch.team(chunk.workload) for chunk in found.chunks)])
+
+    def _is_delayed(self, team: Team) -> bool:
+        until = protection.delay_until(self.snapshot, team)
+        if until is not None:
+            facts = Until(until=until, who=team.workload.key)
+            self.hindered[team.workload.key] = Waiting(Reason.PREEMPTION_DELAY, facts)
+        return until is not None
+
+    @property
+    def pools(self) -> Pools:
+        """The possible victims, sorted when they are first needed."""
+        if self._pools is None:
+            self._pools = Pools(self.scratch)
+        return self._pools
+
+    def _need(self, team: Team) -> Amounts:
+        return self.scratch.need(starting_chunk(team, self.scratch.waits))
+
+    # --- consolidate
+
+    def _may_consolidate(self, team: Team) -> bool:
+        asked = sum(self.scratch.claim(pod).gpu for pod in starting_chunk(team, self.scratch.waits))
+        return team.workload.preemptible and asked <= self.scratch.rooms.free_milli()
+
+    def _consolidation(self) -> Rules:
+        return Rules(
+            phase="consolidate",
+            line=lambda trigger: VictimLine(
+                self.scratch, self.pools, sorted(self.pools.queues()), lambda team: team is not trigger
+            ),
+            may_evict=lambda _trigger, _team, pods: not self.guard.spares(pods),
+            affordable=self.guard.affordable,
+            acceptable=self._all_have_places,
+        )
+
+    def _all_have_places(self, trial: Trial) -> bool:
+        if any(trial.lost(self.scratch, chunk) for chunk in trial.chunks):
+            return False
+        moved = {chunk.workload for chunk in trial.disturbed(self.scratch)}
+        return self.settings.max_moved < 0 or len(moved) <= self.settings.max_moved
+
+    # --- reclaim
+
+    def _may_reclaim(self, team: Team) -> bool:
+        workload = team.workload
+        return reclaim.may_take(self.accounts, workload.queue or "", self._need(team), preemptible=workload.preemptible)
+
+    def _reclaiming(self) -> Rules:
+        return Rules(
+            phase="reclaim",
+            line=self._reclaim_line,
+            may_evict=lambda trigger, team, pods: self._is_free_to_go(trigger, team, pods, reclaims=True),
+            affordable=self.guard.affordable,
+            acceptable=self._is_fair,
+        )
+
+    def _reclaim_line(self, trigger: Team) -> VictimLine:
+        mine, need = trigger.workload.queue or "", self._need(trigger)
+        queues = [
+            q for q in sorted(self.pools.queues()) if q != mine and reclaim.may_lose(self.accounts, mine, need, q)
+        ]
+        return VictimLine(self.scratch, self.pools, queues, lambda _: True)
+
+    def _is_fair(self, trial: Trial) -> bool:
+        losses: dict[str, list[Amounts]] = {}
+        for chunk in trial.chunks:
+            lost = trial.lost(self.scratch, chunk)
+            if lost:
+                queue = self.scratch.team(chunk.workload).workload.queue or ""
+                losses.setdefault(queue, []).append(chunk.counts(self.scratch, lost))
+        return reclaim.fair_to_all(
+            trial.before,
+            trial.trigger.workload.queue or "",
+            self.scratch.need(trial.pods),
+            losses,
+            preemptible=trial.trigger.workload.preemptible,
+            multiplier=self.settings.saturation_multiplier,
+        )
+
+    def _is_free_to_go(self, trigger: Team, team: Team, pods: Sequence[Pod], *, reclaims: bool) -> bool:
+        """Whether a chunk is not protected by its run time (down to the minimum), by a budget, or by an earlier eviction."""
+        if self.guard.spares(pods):
+            return False
+        mine, theirs = trigger.workload.queue or "", team.workload.queue or ""
+        if reclaims:
+            runtime = protection.reclaim_runtime(self.snapshot, self.accounts, mine, theirs)
+        else:
+            runtime = protection.preempt_runtime(self.snapshot, theirs)
+        until = self.guard.safe_until(team, runtime[0]) if runtime else None
+        if runtime and until is not None and not protection.shrinks_to_minimum(team, pods):
+            facts = Until(until=until, who=runtime[1], victim=team.workload.key)
+            self.hindered.setdefault(trigger.workload.key, Waiting(Reason.PROTECTED_BY_MIN_RUNTIME, facts))
+            return False
+        budgets = self.guard.budgets_against(pods)
+        if budgets:
+            facts = Protected(budgets=budgets)
+            self.hindered.setdefault(trigger.workload.key, Waiting(Reason.PROTECTED_BY_BUDGET, facts))
+        return not budgets
+
+    # --- preempt
+
+    def _may_preempt(self, team: Team) -> bool:
+        lowest = self.pools.lowest(team.workload.queue or "")
+        return lowest is not None and lowest < team.workload.priority
+
+    def _preemption(self) -> Rules:
+        return Rules(
+            phase="preempt",
+            line=lambda trigger: VictimLine(
+                self.scratch,
+                self.pools,
+                [trigger.workload.queue or ""],
+                lambda team: team.workload.priority < trigger.workload.priority,
+            ),
+            may_evict=lambda trigger, team, pods: self._is_free_to_go(trigger, team, pods, reclaims=False),
+            affordable=self.guard.affordable,
+            acceptable=lambda _: True,
+        )
+
+    # --- stale gangs
+
+    def _evict_stale(self) -> Steps:
+        for key in sorted(self.snapshot.torn):
+            team = self.scratch.team(key)
+            if self._is_stale(team):
+                pods = [pod for pod in reversed(team.pods) if self.scratch.active(pod)]
+                for pod in pods:
+                    self.scratch.evict(pod)
+                self.record.commit("evict-stale", None, (), pods)
+            yield
+
+    def _is_stale(self, team: Team) -> bool:
+        workload = team.workload
+        grace = self.settings.staleness_grace if workload.staleness_grace is None else workload.staleness_grace
+        since = self.snapshot.now if workload.stale_since is None else workload.stale_since
+        return (
+            workload.governed
+            and grace >= 0
+            and self.snapshot.now - since >= grace
+            and not team.satisfied(workload.gang)
+            and not any(pod.state is State.SUCCEEDED for pod in team.pods)
+        )
+
+
+_PHASES: Mapping[Phase, Callable[[Cycle], Steps]] = {
+    "allocate": Cycle._allocate,
+    "consolidate": Cycle._consolidate,
+    "reclaim": Cycle._reclaim,
+    "preempt": Cycle._preempt,
+    "evict-stale": Cycle._evict_stale,
+}

@@ -1,0 +1,101 @@
+"""What keeps a running workload safe for now: its minimum run time, its disruption budgets, an eviction it has had already."""
+
+from collections.abc import Collection, Iterable, Sequence
+
+from gpuyard.engine.accounts import Accounts
+from gpuyard.engine.gang import Team
+from gpuyard.engine.model import Pod
+from gpuyard.engine.scratch import Scratch
+from gpuyard.engine.snapshot import Snapshot
+from gpuyard.engine.victims import Chunk, Chunks
+
+
+class Guard:
+    """Answers for one cycle. `spared` are pods that were evicted once already for the same demand."""
+
+    def __init__(self, scratch: Scratch, spared: Collection[str], *, honor_budgets: bool) -> None:
+        self._scratch = scratch
+        self._snapshot = scratch.snapshot
+        self._spared = frozenset(spared)
+        self._left: dict[str, int] = {}
+        self._budgets_of: dict[str, list[str]] = {}
+        if honor_budgets:
+            for name, budget in sorted(scratch.snapshot.budgets.items()):
+                self._left[name] = budget.allowed
+                for pod in budget.pods:
+                    self._budgets_of.setdefault(pod, []).append(name)
+
+    def spares(self, pods: Iterable[Pod]) -> bool:
+        """Whether one of these pods has been evicted already."""
+        return bool(self._spared) and any(pod.key in self._spared for pod in pods)
+
+    def affordable(self, chunks: Chunks) -> Chunks:
+        """The chunks in order, without those that a disruption budget does not allow any more."""
+        if not self._budgets_of:
+            return chunks
+        left = dict(self._left)
+        out = []
+        for chunk in chunks:
+            names = [name for pod in chunk.pods for name in self._budgets_of.get(pod.key, ()) if pod.active]
+            if all(names.count(name) <= left[name] for name in names):
+                for name in names:
+                    left[name] -= 1
+                out.append(chunk)
+        return tuple(out)
+
+    def budgets_against(self, pods: Iterable[Pod]) -> tuple[str, ...]:
+        """The budgets that allow no more of these pods to go."""
+        names = {name for pod in pods for name in self._budgets_of.get(pod.key, ())}
+        return tuple(sorted(name for name in names if self._left[name] <= 0))
+
+    def spend(self, chunks: Iterable[Chunk]) -> None:
+        """Count these evictions against the budgets."""
+        for chunk in chunks:
+            for pod in chunk.pods:
+                for name in self._budgets_of.get(pod.key, ()) if pod.active else ():
+                    self._left[name] -= 1
+
+    def safe_until(self, team: Team, runtime: int | None) -> int | None:
+        """Until when a workload may not be taken, if the minimum run time still holds."""
+        started = [pod.started for pod in team.pods if pod.active and pod.started is not None]
+        if not runtime or not started:
+            return None
+        until = min(started) + runtime
+        return until if self._snapshot.now < until else None
+
+
+def preempt_runtime(snapshot: Snapshot, victim: str) -> tuple[int, str] | None:
+    """The minimum run time against preemption, and whose it is: the first that is set on the way up."""
+    for name in snapshot.path(victim):
+        runtime = snapshot.queues[name].preempt_min_runtime
+        if runtime is not None:
+            return runtime, name
+    return None
+
+
+def reclaim_runtime(snapshot: Snapshot, accounts: Accounts, taker: str, victim: str) -> tuple[int, str] | None:
+    """The minimum run time against reclaim: the first set from the victim's side of the levelled pair upwards."""
+    _, side = accounts.levelled(taker, victim)
+    path = snapshot.path(victim)
+    for name in path[path.index(side.name) :]:
+        runtime = snapshot.queues[name].reclaim_min_runtime
+        if runtime is not None:
+            return runtime, name
+    return None
+
+
+def shrinks_to_minimum(team: Team, pods: Sequence[Pod]) -> bool:
+    """Whether a workload still has its minimum without these pods."""
+    active = dict(team.active)
+    for pod in pods:
+        active[pod.group] -= 1
+    return team.workload.gang.stands(active)
+
+
+def delay_until(snapshot: Snapshot, team: Team) -> int | None:
+    """Until when nobody is evicted on a workload's behalf, if its delay still runs."""
+    workload = team.workload
+    if not workload.preemption_delay:
+        return None
+    until = max(workload.created, workload.last_evicted or 0) + workload.preemption_delay
+    return until if snapshot.now < until else None

@@ -1,0 +1,82 @@
+"""The decisions of a cycle as they were made, and the actions that follow: who starts, who is promised a place, who must go."""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+from gpuyard.engine.devices import Devices
+from gpuyard.engine.gang import Team
+from gpuyard.engine.model import Pod
+from gpuyard.engine.result import Account, Action, Bind, Cycle, Evict, Nominate
+from gpuyard.engine.result import Standing as Numbers
+from gpuyard.engine.scratch import Place, Scratch, Status
+from gpuyard.engine.settings import Phase
+
+
+class _Eviction(msgspec.Struct, frozen=True):
+    turn: int
+    phase: Phase
+    claimant: str
+    account: Account
+
+
+class _Placement(msgspec.Struct, frozen=True):
+    turn: int
+    phase: Phase
+    place: Place
+
+
+class Record:
+    """Collects what has been decided. A later decision about a pod replaces the earlier one."""
+
+    def __init__(self, scratch: Scratch) -> None:
+        self._scratch = scratch
+        self._turn = 0
+        self.evictions: dict[str, _Eviction] = {}
+        self.placements: dict[str, _Placement] = {}
+
+    def commit(self, phase: Phase, team: Team | None, pods: Sequence[Pod], victims: Iterable[Pod]) -> None:
+        """Note that pods of a workload were placed, at the cost of these victims."""
+        self._turn += 1
+        for pod in pods:
+            self._placed(phase, pod)
+        for pod in victims:
+            place = self._scratch.place(pod)
+            if pod.active and place.status is not Status.RUNNING and pod.key not in self.evictions:
+                claimant = pods[0].key if pods else ""
+                account = Account(self._numbers(team), self._numbers(self._scratch.team(pod.workload)))
+                self.evictions[pod.key] = _Eviction(self._turn, phase, claimant, account)
+            elif place.status is Status.RUNNING:
+                self.evictions.pop(pod.key, None)
+            self._placed(phase, pod)
+
+    def result(self) -> Cycle:
+        """The actions in the order in which they must be carried out."""
+        devices = Devices(self._scratch.snapshot)
+        turns: dict[int, list[Action]] = {turn: [] for turn in range(1, self._turn + 1)}
+        pods = self._scratch.snapshot.pods
+        for key, e in self.evictions.items():
+            turns[e.turn].append(
+                Evict(pod=key, node=pods[key].node, phase=e.phase, claimant=e.claimant, account=e.account)
+            )
+        for key, p in self.placements.items():
+            turns[p.turn].append(self._action(key, p, devices))
+        return Cycle(tuple(action for turn in turns.values() for action in turn))
+
+    def _action(self, key: str, placement: _Placement, devices: Devices) -> Action:
+        place = placement.place
+        if place.status is not Status.BOUND:
+            return Nominate(pod=key, node=place.node, phase=placement.phase, groups=place.groups)
+        pod = self._scratch.snapshot.pods[key]
+        return Bind(pod=key, node=place.node, gpus=devices.take(place.node, pod.shape.gpus), groups=place.groups)
+
+    def _placed(self, phase: Phase, pod: Pod) -> None:
+        place = self._scratch.place(pod)
+        self.placements.pop(pod.key, None)
+        if place.status in (Status.BOUND, Status.NOMINATED, Status.MOVED):
+            self.placements[pod.key] = _Placement(self._turn, phase, place)
+
+    def _numbers(self, team: Team | None) -> Numbers | None:
+        account = self._scratch.accounts.by_name.get(team.workload.queue or "") if team else None
+        if account is None:
+            return None
+        return Numbers(account.name, account.allocated, account.quota, account.fair_share, account.priority)

@@ -1,0 +1,80 @@
+"""What the engine tells whoever watches it decide: nobody in the hot path, a recorder for `explain` and tests."""
+
+from typing import Protocol
+
+import msgspec
+from gpuyard.engine.result import Waiting
+from gpuyard.engine.settings import Phase
+
+
+class Reporter(Protocol):
+    """Told of each step as it is taken. Implementations must not change anything."""
+
+    def refused(self, workload: str, why: Waiting) -> None:
+        """A gate does not let a workload through."""
+
+    def placed(self, pod: str, node: str, *, now: bool) -> None:
+        """A place was found for a pod, free now or later."""
+
+    def no_room(self, pod: str) -> None:
+        """No place was found for a pod."""
+
+    def tried(self, phase: Phase, workload: str, victims: tuple[str, ...], *, success: bool) -> None:
+        """A set of victims was tried for a workload."""
+
+    def dropped(self, phase: Phase, workload: str, victim: str) -> None:
+        """A victim was left out again: the plan works without it."""
+
+
+class Silent:
+    """Hears nothing, at no cost."""
+
+    def refused(self, workload: str, why: Waiting) -> None:
+        """See `Reporter`."""
+
+    def placed(self, pod: str, node: str, *, now: bool) -> None:
+        """See `Reporter`."""
+
+    def no_room(self, pod: str) -> None:
+        """See `Reporter`."""
+
+    def tried(self, phase: Phase, workload: str, victims: tuple[str, ...], *, success: bool) -> None:
+        """See `Reporter`."""
+
+    def dropped(self, phase: Phase, workload: str, victim: str) -> None:
+        """See `Reporter`."""
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One thing that a `Recorder` was told: which, about whom, and the rest."""
+
+    what: str
+    about: str
+    detail: tuple[object, ...] = ()
+
+
+class Recorder:
+    """Remembers every step, in order."""
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+
+    def refused(self, workload: str, why: Waiting) -> None:
+        """See `Reporter`."""
+        self.steps.append(Step("refused", workload, (why,)))
+
+    def placed(self, pod: str, node: str, *, now: bool) -> None:
+        """See `Reporter`."""
+        self.steps.append(Step("placed", pod, (node, now)))
+
+    def no_room(self, pod: str) -> None:
+        """See `Reporter`."""
+        self.steps.append(Step("no room", pod))
+
+    def tried(self, phase: Phase, workload: str, victims: tuple[str, ...], *, success: bool) -> None:
+        """See `Reporter`."""
+        self.steps.append(Step("tried", workload, (phase, victims, success)))
+
+    def dropped(self, phase: Phase, workload: str, victim: str) -> None:
+        """See `Reporter`."""
+        self.steps.append(Step("dropped", workload, (phase, victim)))

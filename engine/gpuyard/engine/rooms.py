@@ -1,0 +1,194 @@
+"""The nodes' rooms during a cycle: what is free now, and what is free once everything on its way out has left.
+
+A `Room` is one node; `Rooms` finds them by free whole GPUs. Three things happen to a room:
+
+    bind         takes what is free now               now -   later -
+    nominate     takes what will be free              now     later -
+    evict        gives back, once the pod is gone     now     later +
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator, Sequence
+
+from gpuyard.engine.model import GPU, Node, Shape
+from gpuyard.engine.snapshot import Occupancy, Slot, Snapshot, share_of_gpu
+
+
+class Room:
+    """One node. `now` and `later` are free (whole GPUs, millicores, bytes, pods); `groups` the milli-GPUs in use of shared GPUs."""
+
+    __slots__ = (
+        "cpu_later",
+        "cpu_now",
+        "groups",
+        "later",
+        "memory_later",
+        "memory_now",
+        "node",
+        "now",
+        "pods_later",
+        "pods_now",
+    )
+
+    def __init__(self, node: Node, left: Occupancy) -> None:
+        self.node = node
+        self.now, self.later = left.idle, left.idle + left.releasing
+        self.cpu_now, self.cpu_later = left.cpu, left.cpu + left.cpu_releasing
+        self.memory_now, self.memory_later = left.memory, left.memory + left.memory_releasing
+        self.pods_now, self.pods_later = left.pods, left.pods + left.pods_releasing
+        self.groups = {name: [used + leaving, used] for name, (used, leaving) in left.groups.items()}
+
+    def fits_later(self, shape: Shape) -> bool:
+        """Whether the pod has room once everything on its way out has left."""
+        return (
+            self.pods_later >= 1
+            and (not shape.cpu or self.cpu_later >= shape.cpu)
+            and (not shape.memory or self.memory_later >= shape.memory)
+            and (not shape.gpus or self.later >= shape.gpus)
+            and (not shape.shared or self.shares(shape, 1) >= shape.devices)
+        )
+
+    def fits_now(self, shape: Shape) -> bool:
+        """Whether a pod that fits later has room already."""
+        return (
+            self.pods_now >= 1
+            and (not shape.cpu or self.cpu_now >= shape.cpu)
+            and (not shape.memory or self.memory_now >= shape.memory)
+            and (not shape.gpus or self.now >= shape.gpus)
+            and (not shape.shared or self.shares(shape, 0) >= shape.devices)
+        )
+
+    def shares(self, shape: Shape, when: int) -> int:
+        """How many GPUs could take a part of this size: shared ones with room, and whole ones; now (0) or later (1)."""
+        share = share_of_gpu(shape, self.node.gpu_memory)
+        if share > GPU:
+            return 0
+        joined = sum(1 for name in self.groups if self.joins(name, share, when))
+        return joined + max(0, self.later if when else min(self.now, self.later))
+
+    def joins(self, group: str, share: int, when: int) -> bool:
+        """Whether a shared GPU in use has room for another `share`; now (0) or later (1)."""
+        held, stays = self.groups[group]
+        return (
+            max(held, stays) > 0
+            and stays + share <= GPU
+            and (stays > 0 or self.later > 0)
+            and (when == 1 or held + share <= GPU)
+        )
+
+    def could_join(self, shape: Shape) -> bool:
+        """Whether a shared GPU in use has room for a part of this size."""
+        share = share_of_gpu(shape, self.node.gpu_memory)
+        return any(self.joins(group, share, 1) for group in self.groups)
+
+    def has_now(self, shape: Shape, groups: Sequence[str]) -> bool:
+        """Whether the chosen GPUs have room for the parts already."""
+        share = share_of_gpu(shape, self.node.gpu_memory)
+        fresh = sum(group not in self.groups for group in groups)
+        return fresh <= self.now and all(self.joins(group, share, 0) for group in groups if group in self.groups)
+
+    def choose_groups(self, shape: Shape, *, spread: bool) -> tuple[str, ...]:
+        """The GPUs for a shared request that fits: the fullest first and whole free ones last, or the reverse to spread."""
+        share = share_of_gpu(shape, self.node.gpu_memory)
+        joined = sorted((g for g in self.groups if self.joins(g, share, 1)), key=lambda g: (-max(self.groups[g]), g))
+        fresh = list(_unused_names(self.groups, min(max(0, self.later), shape.devices)))
+        ranked = [*fresh, *reversed(joined)] if spread else [*joined, *fresh]
+        return tuple(ranked[: shape.devices])
+
+    def shift(self, shape: Shape, groups: Sequence[str], now: int, later: int) -> None:
+        """Give back (1), take (-1) or leave (0) a pod's part of what is free now and later."""
+        if now:
+            self.now += now * shape.gpus
+            self.cpu_now += now * shape.cpu
+            self.memory_now += now * shape.memory
+            self.pods_now += now
+        if later:
+            self.later += later * shape.gpus
+            self.cpu_later += later * shape.cpu
+            self.memory_later += later * shape.memory
+            self.pods_later += later
+        for group in groups:
+            self._shift_group(group, share_of_gpu(shape, self.node.gpu_memory), now, later)
+
+    def _shift_group(self, group: str, share: int, now: int, later: int) -> None:
+        cell = self.groups.setdefault(group, [0, 0])
+        before = cell[0] > 0, cell[1] > 0
+        cell[0] -= now * share
+        cell[1] -= later * share
+        self.now += before[0] - (cell[0] > 0)
+        self.later += before[1] - (cell[1] > 0)
+        if not cell[0] and not cell[1]:
+            del self.groups[group]
+
+
+def _unused_names(taken: object, count: int) -> Iterator[str]:
+    """New names for shared GPUs of a node: `gpu-0`, `gpu-1`, …"""
+    number = 0
+    while count > 0:
+        name = f"gpu-{number}"
+        if name not in taken:  # type: ignore[operator]
+            count -= 1
+            yield name
+        number += 1
+
+
+class Rooms:
+    """All nodes, and an index of the open ones by (now, later) free whole GPUs, names in order."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._rooms: dict[str, Room] = {}
+        self._shelves: dict[Slot, list[str]] = {}
+        self._fresh: dict[Slot, object] = {}
+        for (idle, releasing), names in snapshot.slots.items():
+            if names:
+                self._fresh.setdefault((idle, idle + releasing), names)
+        self.free_later = sum(max(0, later) * len(names) for (_, later), names in self._fresh.items())  # type: ignore[arg-type]
+        self.shared = set(snapshot.sharing)
+
+    def __getitem__(self, name: str) -> Room:
+        room = self._rooms.get(name)
+        if room is None:
+            room = self._rooms[name] = Room(self._snapshot.fleet.nodes[name], self._snapshot.room[name])
+        return room
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._snapshot.room
+
+    def names(self) -> Iterable[str]:
+        """All nodes' names."""
+        return self._snapshot.room
+
+    def slots(self) -> list[Slot]:
+        """The pairs (now, later) that some open node has."""
+        return [*self._fresh, *(slot for slot, names in self._shelves.items() if names)]
+
+    def shelf(self, slot: Slot) -> list[str]:
+        """The open nodes with exactly these free GPUs, by name."""
+        names = self._shelves.get(slot)
+        if names is None:
+            names = self._shelves[slot] = sorted(self._fresh.pop(slot, ()))  # type: ignore[call-overload]
+        return names
+
+    def shift(self, name: str, shape: Shape, groups: Sequence[str], now: int, later: int) -> None:
+        """Change one room (see `Room.shift`) and keep the index right."""
+        room = self[name]
+        before = (room.now, room.later)
+        room.shift(shape, groups, now, later)
+        after = (room.now, room.later)
+        if groups:
+            self.shared.add(name)
+        if before != after and room.node.open:
+            shelf = self.shelf(before)
+            del shelf[bisect_left(shelf, name)]
+            insort(self.shelf(after), name)
+            self.free_later += max(0, after[1]) - max(0, before[1])
+
+    def free_milli(self) -> int:
+        """All milli-GPUs of open nodes that will be free, those of shared GPUs included."""
+        rest = 0
+        for name in self.shared:
+            room = self[name]
+            if room.node.open:
+                rest += sum(GPU - stays for stays in (cell[1] for cell in room.groups.values()) if stays)
+        return self.free_later * GPU + rest

@@ -1,0 +1,111 @@
+"""Several cycles in a row, until nothing changes any more: what `gpuyard plan` shows.
+
+Between two cycles evicted and terminating pods become Pending again, bound and nominated ones Running; those that are stuck in
+terminating stay. The clock stands still. No pod is evicted twice.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+from gpuyard.engine.devices import Devices
+from gpuyard.engine.model import Pod, State
+from gpuyard.engine.plan import Cycle
+from gpuyard.engine.reasons import waiting_reasons
+from gpuyard.engine.reporter import Reporter
+from gpuyard.engine.result import Cycle as Result
+from gpuyard.engine.result import Final, FinalState, Outcome, QueueShare
+from gpuyard.engine.scratch import Place, Status, is_stuck
+from gpuyard.engine.settings import Settings
+from gpuyard.engine.snapshot import Snapshot
+
+_FINAL = {
+    Status.WAITING: FinalState.PENDING,
+    Status.RUNNING: FinalState.RUNNING,
+    Status.BOUND: FinalState.BOUND,
+    Status.NOMINATED: FinalState.NOMINATED,
+    Status.MOVED: FinalState.NOMINATED,
+    Status.EVICTED: FinalState.EVICTED,
+}
+
+
+def settle(snapshot: Snapshot, settings: Settings, reporter: Reporter | None = None) -> Outcome:
+    """Run up to `settings.cycles` cycles and say where everything ends."""
+    results: list[Result] = []
+    spared: set[str] = set()
+    first = cycle = Cycle(snapshot, settings, reporter)
+    shares = _shares(cycle)
+    while True:
+        results.append(cycle.run())
+        last = not results[-1].actions and not _leaving(cycle.snapshot)
+        if last or len(results) >= settings.cycles:
+            break
+        spared.update(cycle.record.evictions)
+        cycle = Cycle(after(cycle), settings, reporter, spared)
+    assert first.snapshot is snapshot
+    one = settings.cycles == 1
+    end = cycle.snapshot if one else after(cycle)
+    return Outcome(
+        settled=last,
+        cycles=tuple(results),
+        final=dict(_finals(cycle, end, one=one)),
+        pending=waiting_reasons(cycle),
+        queues=shares,
+    )
+
+
+def after(cycle: Cycle) -> Snapshot:
+    """The snapshot once everything that a cycle decided has happened."""
+    snapshot = cycle.snapshot
+    changed = [
+        _moved_on(snapshot.pods[key], place, snapshot.now)
+        for key, place in cycle.scratch.changed.items()
+        if key in snapshot.pods
+    ]
+    changed += [_unplaced(pod) for pod in _leaving(snapshot)]
+    return snapshot.with_pod(*changed)
+
+
+def _leaving(snapshot: Snapshot) -> list[Pod]:
+    """The terminating pods that will be gone by themselves."""
+    return [pod for pod in snapshot.terminating.values() if not is_stuck(pod, snapshot.now)]
+
+
+def _moved_on(pod: Pod, place: Place, now: int) -> Pod:
+    if place.status in (Status.WAITING, Status.EVICTED):
+        return _unplaced(pod)
+    if place.status is Status.RUNNING:
+        return pod
+    return msgspec.structs.replace(
+        pod, state=State.RUNNING, node=place.node, gpu_groups=place.groups, devices=(), started=now, nominated=""
+    )
+
+
+def _unplaced(pod: Pod) -> Pod:
+    return msgspec.structs.replace(
+        pod, state=State.PENDING, node="", gpu_groups=(), devices=(), started=None, deleted_at=None
+    )
+
+
+def _shares(cycle: Cycle) -> dict[str, QueueShare]:
+    use = cycle.snapshot.use
+    return {
+        name: QueueShare(
+            fair_share=account.fair_share,
+            allocated=account.allocated,
+            requested=use[name].requested if name in use else account.allocated,
+            deserved=account.quota,
+            limit=account.limit,
+        )
+        for name, account in sorted(cycle.accounts.by_name.items())
+    }
+
+
+def _finals(cycle: Cycle, end: Snapshot, *, one: bool) -> Iterator[tuple[str, Final]]:
+    devices = Devices(end)
+    for key in sorted(end.pods):
+        pod = end.pods[key]
+        place = cycle.scratch.place(pod) if one else Place(Status.GONE, pod.node, pod.gpu_groups)
+        state = _FINAL.get(place.status) or FinalState(pod.state if pod.state is not State.BOUND else "Running")
+        gpus = devices.of(pod) if pod.holds and (place.node == pod.node) else ()
+        waits = state is FinalState.PENDING
+        yield key, Final(state=state, node="" if waits else place.node, gpus=gpus, groups=() if waits else place.groups)

@@ -1,0 +1,102 @@
+"""Starting a chunk: a place for each of its pods, or for none of them."""
+
+from collections.abc import Sequence
+
+from gpuyard.engine import gates
+from gpuyard.engine.gang import Team
+from gpuyard.engine.model import Gang, Pod
+from gpuyard.engine.placement import Placer
+from gpuyard.engine.reporter import Reporter
+from gpuyard.engine.result import Waiting
+from gpuyard.engine.scratch import ACTIVE, Scratch, Status
+from gpuyard.engine.snapshot import claim
+from gpuyard.engine.topology import NodeSet, node_sets
+
+
+class Starter:
+    """Places chunks on a scratch. After a failure `reached` says for how many pods there was room."""
+
+    def __init__(self, scratch: Scratch, placer: Placer, reporter: Reporter) -> None:
+        self._scratch = scratch
+        self._placer = placer
+        self._reporter = reporter
+        self._bind = False
+        self._placed = 0
+        self.reached = 0
+        self.stopped_at: Pod | None = None
+
+    def refusal(self, team: Team, pods: Sequence[Pod]) -> Waiting | None:
+        """The bound of the team's queue that these pods would pass, if any; GPU memory counts by the largest GPUs."""
+        snapshot = self._scratch.snapshot
+        if len(pods) == 1 and not pods[0].shape.gpu_memory:
+            need = self._scratch.claim(pods[0])
+        else:
+            need = gates.chunk_need([claim(p.shape, snapshot.fleet.largest_gpu) for p in pods])
+        return gates.capacity(self._scratch.accounts, snapshot, team.workload, need)
+
+    def start(self, team: Team, pods: Sequence[Pod]) -> bool:
+        """Bind the pods where all have room now, else promise all of them their places; False changes nothing."""
+        if not self._place(team, pods, bind=True):
+            return False
+        bound = [pod for pod in pods if self._scratch.status(pod) is Status.BOUND]
+        if len(bound) < len(pods):
+            for pod in bound:
+                self._scratch.postpone(pod)
+        return True
+
+    def promise(self, team: Team, pods: Sequence[Pod]) -> bool:
+        """Promise all the pods their places; False changes nothing."""
+        return self._place(team, pods, bind=False)
+
+    def _place(self, team: Team, pods: Sequence[Pod], *, bind: bool) -> bool:
+        self._bind = bind
+        self._placed = self.reached = 0
+        gang = team.workload.gang
+        if not gang.parts and gang.topology is None:
+            mark = self._scratch.mark()
+            if self._each(team, pods, NodeSet()):
+                return True
+            self._scratch.undo(mark)
+            return False
+        return self._group(team, gang, pods, NodeSet())
+
+    def _group(self, team: Team, gang: Gang, pods: Sequence[Pod], within: NodeSet) -> bool:
+        names = {leaf.name for leaf in gang.leaves}
+        mine = [pod for pod in pods if pod.group in names]
+        running = [p.node for p in map(self._scratch.place, team.pods) if p.status in ACTIVE] if gang.topology else []
+        for nodes in node_sets(self._scratch, gang.topology, mine, within, running):
+            mark, placed = self._scratch.mark(), self._placed
+            if self._members(team, gang, mine, nodes):
+                return True
+            self._scratch.undo(mark)
+            self._placed = placed
+        return False
+
+    def _members(self, team: Team, gang: Gang, pods: Sequence[Pod], nodes: NodeSet) -> bool:
+        if not gang.parts:
+            return self._each(team, pods, nodes)
+        parts = sorted(gang.parts, key=lambda part: (not part.parts, part.name))
+        return all(self._group(team, part, pods, nodes) for part in parts)
+
+    def _each(self, team: Team, pods: Sequence[Pod], nodes: NodeSet) -> bool:
+        for pod in pods:
+            spot = self._placer.find(pod, nodes.nodes, nodes.scores)
+            if spot is None or self._passes_bound_there(team, pod, spot.node):
+                self._reporter.no_room(pod.key)
+                self.stopped_at = pod
+                return False
+            if self._bind and spot.now:
+                self._scratch.bind(pod, spot.node, spot.groups)
+            else:
+                self._scratch.nominate(pod, spot.node, spot.groups)
+            self._reporter.placed(pod.key, spot.node, now=spot.now)
+            self._placed += 1
+            self.reached = max(self.reached, self._placed)
+        return True
+
+    def _passes_bound_there(self, team: Team, pod: Pod, node: str) -> bool:
+        """What GPU memory counts is certain only on a node."""
+        if not pod.shape.gpu_memory:
+            return False
+        need = self._scratch.claim(pod, node)
+        return gates.capacity(self._scratch.accounts, self._scratch.snapshot, team.workload, need) is not None

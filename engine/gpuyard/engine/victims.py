@@ -1,0 +1,287 @@
+"""Whom to evict for a workload, and only if it is enough.
+
+A search grows the number of the workload's pods that must fit (1, 2, 4, … then halving in), and for each number tries sets of
+victims, proposed by two generators in turn:
+
+    by node      victims one at a time in their order; for each node of the newest: all so far that touch that node
+    by prefix    for gangs: nodes by what they would have free, smallest first; the shortest row of them that is enough
+
+A trial takes the set away and gives the workload and its victims places again, in the order of the queues. Who fits elsewhere
+is moved, who comes back to his own place is not evicted at all. The first set that holds up by the phase's own rule wins; then
+each victim that the plan can do without is left out again.
+"""
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+
+import msgspec
+from gpuyard.engine.accounts import Accounts
+from gpuyard.engine.gang import Team, evicting_chunk, starting_chunk
+from gpuyard.engine.line import VictimLine, WaitingLine, rest_of
+from gpuyard.engine.model import NOTHING, Amounts, Pod
+from gpuyard.engine.reporter import Reporter
+from gpuyard.engine.scratch import Place, Scratch, Status
+from gpuyard.engine.settings import Phase
+from gpuyard.engine.starting import Starter
+
+
+class Chunk(msgspec.Struct, frozen=True, eq=False):
+    """Pods of one workload that are evicted together, and their places before."""
+
+    workload: str
+    pods: tuple[Pod, ...]
+    places: tuple[Place, ...]
+
+    @property
+    def nodes(self) -> frozenset[str]:
+        """The nodes that they stand on."""
+        return frozenset(place.node for place in self.places)
+
+    def counts(self, scratch: Scratch, pods: Iterable[Pod]) -> Amounts:
+        """What some of its pods counted in their queue."""
+        node = {pod.key: place.node for pod, place in zip(self.pods, self.places, strict=True)}
+        total = NOTHING
+        for pod in pods:
+            total = total.plus(scratch.claim(pod, node[pod.key]))
+        return total
+
+
+Chunks = tuple[Chunk, ...]
+
+
+class Trial(msgspec.Struct, frozen=True, eq=False):
+    """A trial that found room for the workload; `before` are the accounts of its queues before anything was taken."""
+
+    trigger: Team
+    pods: tuple[Pod, ...]
+    chunks: Chunks
+    before: Accounts
+
+    def lost(self, scratch: Scratch, chunk: Chunk) -> list[Pod]:
+        """The pods of a chunk that found no place again."""
+        return [pod for pod in chunk.pods if not scratch.active(pod)]
+
+    def disturbed(self, scratch: Scratch) -> Chunks:
+        """The chunks without the pods that came back to their own places."""
+        rest = (
+            [(pod, old) for pod, old in zip(c.pods, c.places, strict=True) if scratch.place(pod) != old]
+            for c in self.chunks
+        )
+        return tuple(
+            Chunk(c.workload, tuple(pod for pod, _ in some), tuple(old for _, old in some))
+            for c, some in zip(self.chunks, rest, strict=True)
+            if some
+        )
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """What makes a phase: who may be a victim, and which outcome is acceptable."""
+
+    phase: Phase
+    line: Callable[[Team], VictimLine]
+    may_evict: Callable[[Team, Team, Sequence[Pod]], bool]
+    """For a trigger: whether this chunk of a workload (or of what is left of one) may be evicted."""
+    affordable: Callable[[Chunks], Chunks]
+    """The chunks, without those that disruption budgets do not allow."""
+    acceptable: Callable[[Trial], bool]
+
+
+Steps = Generator[None, None, Trial | None]
+"""Yields after each trial, to let the caller do other work; returns the solution if there is one."""
+
+
+class Search:
+    """The search for one workload in one phase. A solution is left on the scratch; without one nothing is."""
+
+    def __init__(self, scratch: Scratch, starter: Starter, rules: Rules, reporter: Reporter, trigger: Team) -> None:
+        self._scratch = scratch
+        self._starter = starter
+        self._rules = rules
+        self._reporter = reporter
+        self._trigger = trigger
+        self._pods = tuple(starting_chunk(trigger, scratch.wants_place))
+
+    def solve(self) -> Steps:
+        """Look for victims with each generator in turn."""
+        for propose in (self._by_node, self._by_prefix):
+            found = yield from self._grow(propose)
+            if found is not None:
+                return found
+        return None
+
+    def _grow(self, propose: "_Propose") -> Steps:
+        """Solve for 1, 2, 4, … pods, then between the last success and the first failure, then for all of them."""
+        mark, everything = self._scratch.mark(), len(self._pods)
+        low, high, size = 0, everything + 1, 1
+        kept: Chunks = ()
+        while low + 1 < high:
+            found = yield from self._probe(propose, size, kept)
+            if found is None:
+                high = size
+            elif size == everything:
+                return (yield from self._spare(found, mark))
+            else:
+                low, kept = size, found.disturbed(self._scratch)
+                self._scratch.undo(mark)
+            size = min(size * 2, everything) if high > everything else (low + high) // 2
+        found = (yield from self._probe(propose, everything, kept)) if low else None
+        return (yield from self._spare(found, mark)) if found else None
+
+    def _probe(self, propose: "_Propose", size: int, kept: Chunks) -> Steps:
+        pods = self._pods[:size]
+        for chunks in propose(pods, kept):
+            found = self._try(pods, chunks)
+            yield
+            if found is not None:
+                return found
+        return None
+
+    def _spare(self, found: Trial, mark: int) -> Steps:
+        """Leave out each victim that the plan can do without, the last chosen first."""
+        needed = found.disturbed(self._scratch)
+        if len(needed) <= 1:
+            return found
+        self._scratch.undo(mark)
+        hope = _Hope(self._scratch, self._pods)
+        for chunk in reversed(needed):
+            fewer = tuple(c for c in needed if c is not chunk)
+            better = self._try(self._pods, fewer) if hope.enough(fewer) else None
+            yield
+            self._scratch.undo(mark)
+            if better is not None:
+                needed = fewer
+                self._reporter.dropped(self._rules.phase, self._trigger.workload.key, chunk.workload)
+        return self._try(self._pods, needed) or self._try(self._pods, found.chunks)
+
+    # --- proposals
+
+    def _by_node(self, pods: Sequence[Pod], kept: Chunks) -> Iterator[Chunks]:
+        if kept:
+            yield kept
+        hope = _Hope(self._scratch, pods)
+        known = {pod.key for chunk in kept for pod in chunk.pods}
+        chunks_of: dict[str, list[Chunk]] = {}
+        workloads_on: dict[str, dict[str, None]] = {}
+        for chunk in self._victims(known):
+            chunks_of.setdefault(chunk.workload, []).append(chunk)
+            for node in sorted(chunk.nodes):
+                touching = workloads_on.setdefault(node, {})
+                touching[chunk.workload] = None
+                some = self._rules.affordable((*kept, *(c for key in touching for c in chunks_of[key])))
+                if hope.enough(some):
+                    yield some
+
+    def _by_prefix(self, pods: Sequence[Pod], kept: Chunks) -> Iterator[Chunks]:
+        if len(self._pods) == 1:
+            return
+        if kept:
+            yield kept
+        chunks = list(self._victims(set()))
+        freed, rooms = _freed(chunks), self._scratch.rooms
+        nodes = sorted(freed, key=lambda node: (rooms[node].later + freed[node], node))
+        hope = _Hope(self._scratch, pods)
+
+        def row(length: int) -> Chunks:
+            first = frozenset(nodes[:length])
+            touching = {c.workload for c in chunks if first & c.nodes}
+            return self._rules.affordable(tuple(c for c in chunks if c.workload in touching))
+
+        shortest = next((n for n in range(1, len(nodes) + 1) if hope.enough(row(n))), None)
+        extra = 0
+        while shortest is not None:
+            yield row(shortest + extra)
+            if shortest + extra >= len(nodes):
+                return
+            extra = max(1, extra * 2)
+
+    def _victims(self, known: set[str]) -> Iterator[Chunk]:
+        """Chunks in the order in which workloads lose, without the pods `known`."""
+        line = self._rules.line(self._trigger)
+        while (team := line.pop()) is not None:
+            pods = evicting_chunk(team, self._scratch.active)
+            if any(pod.key in known for pod in pods):
+                rest = rest_of(self._scratch, team, [pod for pod in team.pods if pod.key in known])
+            elif not pods or not self._rules.may_evict(self._trigger, team, pods):
+                continue
+            else:
+                yield Chunk(team.workload.key, tuple(pods), tuple(map(self._scratch.place, pods)))
+                rest = rest_of(self._scratch, team, pods) if len(team.pods) > len(pods) else None
+            if rest is not None:
+                line.give_back(rest)
+
+    # --- trials
+
+    def _try(self, pods: Sequence[Pod], chunks: Chunks) -> Trial | None:
+        mark = self._scratch.mark()
+        queues = {self._scratch.team(c.workload).workload.queue or "" for c in chunks}
+        before = self._scratch.accounts.copy_of({*queues, self._trigger.workload.queue or ""})
+        for chunk in chunks:
+            for pod in chunk.pods:
+                self._scratch.evict(pod)
+        trial = Trial(self._trigger, tuple(pods), chunks, before)
+        success = self._place_again(pods, chunks) and self._rules.acceptable(trial)
+        victims = tuple(pod.key for chunk in chunks for pod in chunk.pods)
+        self._reporter.tried(self._rules.phase, self._trigger.workload.key, victims, success=success)
+        if not success:
+            self._scratch.undo(mark)
+        return trial if success else None
+
+    def _place_again(self, pods: Sequence[Pod], chunks: Chunks) -> bool:
+        """Give the workload and its victims places in queue order; then what is left of the victims, as far as it goes."""
+        line = WaitingLine(self._scratch)
+        line.push(self._trigger, self._scratch.need(pods))
+        for key in dict.fromkeys(chunk.workload for chunk in chunks):
+            line.push(self._scratch.team(key))
+        leftover = []
+        while (team := line.pop()) is not None:
+            if team is self._trigger:
+                if self._starter.refusal(team, pods) or not self._starter.promise(team, pods):
+                    return False
+            elif self._return(team):
+                leftover.append(team)
+        for team in leftover:
+            while self._return(team):
+                pass
+        return True
+
+    def _return(self, team: Team) -> bool:
+        pods = starting_chunk(team, lambda pod: self._scratch.status(pod) is Status.EVICTED)
+        return bool(pods) and not self._starter.refusal(team, pods) and self._starter.promise(team, pods)
+
+
+_Propose = Callable[[Sequence[Pod], Chunks], Iterator[Chunks]]
+
+
+class _Hope:
+    """The cheap check before a trial: could the pods fit by their whole GPUs alone?"""
+
+    def __init__(self, scratch: Scratch, pods: Sequence[Pod]) -> None:
+        self._rooms = scratch.rooms
+        sizes = {pod.shape.gpus for pod in pods}
+        self._size = sizes.pop() if len(sizes) == 1 else 0
+        self._count = len(pods)
+        self._places = 0
+        if self._size:
+            slots = self._rooms.slots()
+            self._places = sum(
+                later // self._size * len(self._rooms.shelf((now, later))) for now, later in slots if later > 0
+            )
+
+    def enough(self, chunks: Chunks) -> bool:
+        """Whether it is worth a trial to take these chunks away."""
+        if not self._size or self._places >= self._count:
+            return True
+        gained = 0
+        for node, freed in _freed(chunks).items():
+            room = self._rooms[node]
+            if room.node.open:
+                gained += (room.later + freed) // self._size - max(0, room.later) // self._size
+        return self._places + gained >= self._count
+
+
+def _freed(chunks: Iterable[Chunk]) -> dict[str, int]:
+    """Whole GPUs by node, a shared one counted once for every pod on it."""
+    out: dict[str, int] = {}
+    for chunk in chunks:
+        for pod, place in zip(chunk.pods, chunk.places, strict=True):
+            out[place.node] = out.get(place.node, 0) + (pod.shape.gpus or len(place.groups))
+    return out
