@@ -1,1 +1,1 @@
-"""The topology as NVIDIA's node labels."""
+"""The topology as NVIDIA's node labels: what GPU feature discovery would say if the GPUs were real."""

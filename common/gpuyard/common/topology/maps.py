@@ -1,0 +1,137 @@
+"""The topology as it stands in the cluster: ConfigMap `topology`, and maps of single nodes that win over it.
+
+A map that cannot be read leaves its last good state in force; its problem is kept beside it and reported once.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import msgspec
+from gpuyard.common.kube.changes import Batch
+from gpuyard.common.kube.client import EVERYTHING, Client, Selector
+from gpuyard.common.kube.objects import Meta
+from gpuyard.common.kube.reflector import Reflector
+from gpuyard.common.kube.resources import CONFIG_MAPS
+from gpuyard.common.topology.document import TopologyError
+from gpuyard.common.topology.model import Node, Pool, Topology
+from gpuyard.common.topology.reading import read
+
+NAMESPACE = "gpuyard-mock"
+MAIN = "topology"
+KEY = "topology.yml"
+PREFIX = "topology-"
+NODE_LABEL = "node-name"
+GENERATED_LABEL = "gpuyard.io/generated"
+
+
+class ConfigMap(msgspec.Struct, frozen=True):
+    """A ConfigMap, as far as a topology needs it."""
+
+    metadata: Meta
+    data: dict[str, str] | None = None
+
+    @property
+    def text(self) -> str:
+        """The topology's document."""
+        return (self.data or {}).get(KEY, "")
+
+    @property
+    def generated(self) -> bool:
+        """Whether it was made from a pool, and not written by a user."""
+        return (self.metadata.labels or {}).get(GENERATED_LABEL) == "true"
+
+
+DECODER = msgspec.json.Decoder(ConfigMap)
+
+
+def is_topology(name: str) -> bool:
+    """Whether a ConfigMap of this name holds a topology."""
+    return name == MAIN or name.startswith(PREFIX)
+
+
+def node_named_by(found: ConfigMap) -> str:
+    """The node that a per-node map speaks of."""
+    labelled = (found.metadata.labels or {}).get(NODE_LABEL, "")
+    return labelled or found.metadata.name.removeprefix(PREFIX)
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """One map: as it stands, its last good reading with the text of that, and what is wrong with it now."""
+
+    found: ConfigMap
+    topology: Topology | None
+    good: str
+    problem: str = ""
+
+
+class Maps:
+    """All maps of a topology. `changed` is called after each change that could be read."""
+
+    def __init__(
+        self, changed: Callable[[], None] = lambda: None, report: Callable[[str, str], None] = lambda _name, _why: None
+    ) -> None:
+        self.sheets: dict[str, Sheet] = {}
+        self._changed = changed
+        self._report = report
+
+    def take(self, batch: Batch[ConfigMap]) -> None:
+        """Take a reflector's batch in."""
+        touched = [self._take(change.old, change.new) for change in batch.changes]
+        if any(touched) or batch.listed:
+            self._changed()
+
+    def _take(self, old: ConfigMap | None, new: ConfigMap | None) -> bool:
+        if new is not None:
+            return is_topology(new.metadata.name) and self._put(new)
+        return old is not None and self.sheets.pop(old.metadata.name, None) is not None
+
+    def _put(self, found: ConfigMap) -> bool:
+        name = found.metadata.name
+        before = self.sheets.get(name)
+        if before is not None and before.topology is not None and before.good == found.text:
+            self.sheets[name] = Sheet(found, before.topology, before.good)
+            return True
+        try:
+            topology = read(found.text, node_named_by(found))
+        except TopologyError as error:
+            last, good = (before.topology, before.good) if before else (None, "")
+            self.sheets[name] = Sheet(found, last, good, str(error))
+            if before is None or before.problem != str(error):
+                self._report(name, str(error))
+            return False
+        self.sheets[name] = Sheet(found, topology, found.text)
+        return True
+
+    def nodes(self) -> Mapping[str, Node]:
+        """Every node that is named, by its own map or by the common one."""
+        own = {name: sheet.topology.nodes for name, sheet in self.sheets.items() if sheet.topology and name != MAIN}
+        merged: dict[str, Node] = dict(main.topology.nodes) if (main := self.sheets.get(MAIN)) and main.topology else {}
+        for name in sorted(own):
+            merged |= own[name]
+        return merged
+
+    def pools(self) -> tuple[Pool, ...]:
+        """The pools of the common map."""
+        main = self.sheets.get(MAIN)
+        return main.topology.pools if main and main.topology else ()
+
+
+def reflectors(
+    client: Client, maps: Maps, namespace: str, node: str, report: Callable[[str], None]
+) -> list[Reflector[ConfigMap]]:
+    """Caches that feed `maps`: the two maps that speak of one node, or without a node all maps of the namespace."""
+    names = [MAIN, f"{PREFIX}{node}"] if node else [""]
+    made = [
+        Reflector(
+            client,
+            CONFIG_MAPS.within(namespace),
+            DECODER,
+            selector=Selector(fields=f"metadata.name={name}") if name else EVERYTHING,
+            report=report,
+        )
+        for name in names
+    ]
+    for each in made:
+        each.subscribe(maps.take)
+    return made

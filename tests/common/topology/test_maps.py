@@ -1,0 +1,93 @@
+"""Maps: the common one and those of single nodes; a broken one never replaces a good one."""
+
+import pytest
+from gpuyard.common.kube.changes import Batch, Change
+from gpuyard.common.kube.objects import Meta
+from gpuyard.common.topology.maps import ConfigMap, Maps
+
+GOOD = "nodes: {n: {gpu-product: x, gpu-memory: 5, gpus: [{}]}, m: {gpu-product: x, gpu-memory: 5, gpus: []}}"
+NODE = "{gpuProduct: y, gpuMemory: 7, gpus: [{}, {}]}"
+
+
+def found(text: str, name: str = "topology", **labels: str) -> ConfigMap:
+    return ConfigMap(Meta(name=name, labels=labels), {"topology.yml": text})
+
+
+class Told:
+    def __init__(self) -> None:
+        self.changes = 0
+        self.problems: list[tuple[str, str]] = []
+        self.maps = Maps(self._changed, lambda name, why: self.problems.append((name, why)))
+
+    def _changed(self) -> None:
+        self.changes += 1
+
+    def put(self, *new: ConfigMap) -> None:
+        self.maps.take(Batch([Change(None, each) for each in new]))
+
+    def gone(self, old: ConfigMap) -> None:
+        self.maps.take(Batch([Change(old, None)]))
+
+
+def test_a_nodes_own_map_wins_over_the_common_one() -> None:
+    told = Told()
+    told.put(found(GOOD), found(NODE, "topology-n"))
+    assert {name: len(node.gpus) for name, node in told.maps.nodes().items()} == {"n": 2, "m": 0}
+    told.gone(found(NODE, "topology-n"))
+    assert {name: len(node.gpus) for name, node in told.maps.nodes().items()} == {"n": 1, "m": 0}
+
+
+def test_a_label_may_name_the_node() -> None:
+    told = Told()
+    told.put(found(NODE, "topology-3f", **{"node-name": "n.example"}))
+    assert list(told.maps.nodes()) == ["n.example"]
+
+
+def test_a_broken_map_leaves_its_last_good_state_and_is_reported_once() -> None:
+    told = Told()
+    told.put(found(GOOD))
+    told.put(found("nodes: {n: {colour: red}}"))
+    told.put(found("nodes: {n: {colour: red}}"))
+    assert set(told.maps.nodes()) == {"n", "m"}
+    assert told.changes == 1
+    [(name, why)] = told.problems
+    assert name == "topology"
+    assert "line 1, nodes.n.colour" in why
+
+
+def test_the_next_good_version_is_taken() -> None:
+    told = Told()
+    told.put(found(GOOD))
+    told.put(found("nodes: ["))
+    told.put(found("nodes: {}"))
+    assert told.maps.nodes() == {}
+    assert told.maps.sheets["topology"].problem == ""
+
+
+def test_a_broken_map_that_is_mended_to_the_old_text_is_well_again() -> None:
+    told = Told()
+    told.put(found(GOOD))
+    told.put(found("nodes: ["))
+    told.put(found(GOOD))
+    assert told.maps.sheets["topology"].problem == ""
+
+
+def test_other_config_maps_are_none_of_our_business() -> None:
+    told = Told()
+    told.put(found("rubbish", "kube-root-ca.crt"))
+    told.gone(found("rubbish", "kube-root-ca.crt"))
+    assert (told.changes, told.problems, told.maps.sheets) == (0, [], {})
+
+
+def test_an_empty_first_list_is_news_too() -> None:
+    told = Told()
+    told.maps.take(Batch([], listed=True))
+    assert told.changes == 1
+
+
+@pytest.mark.parametrize(("text", "count"), [(GOOD, 0), ("nodePools: {a: {gpu: {profile: t4}}}", 1)])
+def test_pools_come_from_the_common_map(text: str, count: int) -> None:
+    told = Told()
+    assert told.maps.pools() == ()
+    told.put(found(text))
+    assert len(told.maps.pools()) == count
