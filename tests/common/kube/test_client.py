@@ -7,7 +7,7 @@ import time
 import pytest
 from gpuyard.common.kube.access import Access, Authorization
 from gpuyard.common.kube.client import Client, Patch, Selector, Timeouts
-from gpuyard.common.kube.errors import ApiError, UnreachableError
+from gpuyard.common.kube.errors import ApiError, FencedError, UnreachableError
 from gpuyard.common.kube.resources import NODES, PODS, Resource
 
 from tests.common.kube.wire import Answer, Wire, client_of, refusal
@@ -227,6 +227,17 @@ async def test_the_agent_says_who_calls(wire: Wire) -> None:
     async with Client(Access(wire.url), agent="gpuyard-gfd") as client:
         await client.get(POD)
     assert wire.requests[0].headers["User-Agent"].startswith("gpuyard-gfd/")
+
+
+async def test_a_fenced_client_sends_nothing_while_it_may_not(wire: Wire, client: Client) -> None:
+    leading = False
+    fenced = client.fenced(lambda: leading)
+    with pytest.raises(FencedError, match="DELETE pods ns/p: not sent, we are not the leader any more"):
+        await fenced.delete(POD)
+    assert wire.requests == []
+    leading = True
+    await fenced.delete(POD)
+    assert len(wire.requests) == 1
 
 
 async def test_a_client_outside_its_context_says_how_it_is_used() -> None:

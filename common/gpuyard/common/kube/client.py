@@ -6,8 +6,9 @@ A client never retries and never hides an answer: callers know what a repetition
 
 import io
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from copy import copy
 from dataclasses import dataclass
 from enum import Enum
 from http import HTTPStatus
@@ -17,7 +18,7 @@ from typing import Any, Self, TypeVar
 import aiohttp
 import msgspec
 from gpuyard.common.kube.access import Access
-from gpuyard.common.kube.errors import UnreachableError, api_error
+from gpuyard.common.kube.errors import FencedError, UnreachableError, api_error
 from gpuyard.common.kube.lines import LineCutter
 from gpuyard.common.kube.resources import Address
 from gpuyard.common.version import __version__
@@ -90,6 +91,7 @@ class Client:
         self._timeouts = timeouts
         self._agent = f"{agent}/{__version__}"
         self._session: aiohttp.ClientSession | None = None
+        self._allowed: Callable[[], bool] = lambda: True
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
@@ -106,6 +108,12 @@ class Client:
     ) -> None:
         if self._session:
             await self._session.close()
+
+    def fenced(self, allowed: Callable[[], bool]) -> Self:
+        """This client for who may act only at times, as a leader: calls raise `FencedError` while not `allowed()`."""
+        made = copy(self)
+        made._allowed = allowed  # noqa: SLF001
+        return made
 
     async def get(self, address: Address) -> Json:
         """One object."""
@@ -202,6 +210,8 @@ class Client:
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         if self._session is None:
             raise RuntimeError("use the client with `async with`")
+        if not self._allowed():
+            raise FencedError(f"{method} {address.about}: not sent, we are not the leader any more")
         access = self.access
         headers = await access.authorization.header()
         if body is not None:

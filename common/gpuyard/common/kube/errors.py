@@ -17,6 +17,10 @@ class UnreachableError(KubeError):
     """The API server did not answer: refused, cut, timed out, or its certificate is not trusted."""
 
 
+class FencedError(KubeError):
+    """The call was not sent: whoever makes it may not act at this moment."""
+
+
 class ApiError(KubeError):
     """The API server answered, and said no."""
 

@@ -3,6 +3,7 @@
 from typing import Protocol
 
 import msgspec
+from gpuyard.common.kube.resources import Resource
 
 
 class OwnerReference(msgspec.Struct, frozen=True, rename="camel"):
@@ -70,9 +71,13 @@ class Bare(msgspec.Struct, frozen=True):
 class ObjectReference(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """Which object an event or a binding speaks of."""
 
+    api_version: str
     kind: str
     name: str
     namespace: str = ""
     uid: str = ""
-    api_version: str = "v1"
-    resource_version: str = ""
+
+
+def refer(resource: Resource, meta: Meta) -> ObjectReference:
+    """A reference to an object of this resource."""
+    return ObjectReference(resource.api_version, resource.kind, meta.name, meta.namespace, meta.uid)
