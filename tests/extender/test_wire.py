@@ -138,14 +138,16 @@ def test_a_filter_answer_is_written_in_the_case_of_go_with_every_field() -> None
 def test_whole_nodes_go_back_byte_for_byte() -> None:
     nodes = b'{"items":[{"metadata":{"name":"n1"},"x": 1.50},{"metadata":{"name":"n2"}}]}'
     text = b'{"Pod":{"metadata":{"name":"p"}},"Nodes":%b}' % nodes
-    answer = wire.write(wire.survivors(CANDIDATES.read(text), ["n1"]))
+    request = CANDIDATES.read(text)
+    answer = wire.write(wire.survivors(request, request.by_name(), ["n1"]))
     assert b'{"metadata":{},"items":[{"metadata":{"name":"n1"},"x": 1.50}]}' in answer
     assert json.loads(answer)["NodeNames"] is None
 
 
 def test_a_refusal_marks_every_node_as_beyond_help_with_one_sentence() -> None:
     for call in (body(Pod=pod(), NodeNames=["n1", "n2"]), body(Pod=pod(), Nodes=whole("n1", "n2"))):
-        answer = written(wire.refusal(CANDIDATES.read(call), "the queue is full"))
+        request = CANDIDATES.read(call)
+        answer = written(wire.refusal(request, request.by_name(), "the queue is full"))
         assert answer["FailedAndUnresolvableNodes"] == {"n1": "the queue is full", "n2": "the queue is full"}
         assert answer["FailedNodes"] == {}
         assert not answer["NodeNames"]

@@ -21,6 +21,7 @@ when its time is over.
 """
 
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from enum import StrEnum
 
 import msgspec
@@ -80,6 +81,10 @@ class Sighting(msgspec.Struct, frozen=True, kw_only=True):
     """The object's resourceVersion: later ones are larger."""
     verdict: str | None = None
     """kube-scheduler's message when it last found no place; None: it has not said so."""
+    claims_volumes: bool = False
+    """Whether binding it may wait for volumes."""
+    fault: str = ""
+    """What of the pod cannot be read."""
 
 
 class Reservation(msgspec.Struct, frozen=True):
@@ -113,7 +118,8 @@ class Ledger:
         self._entries: dict[str, Entry] = {}
         self._teams: dict[str, tuple[Workload, frozenset[str]]] = {}
         self._until: dict[str, float] = {}
-        self._released: set[str] = set()
+        self._asleep: set[str] = set()
+        self._news = False
 
     # --- reading ---
 
@@ -134,6 +140,17 @@ class Ledger:
         """How many pods count although no watch has shown them on a node."""
         return len(self._until)
 
+    def known(self, key: str, uid: str, version: int) -> Sighting | None:
+        """What is known of exactly this state of a pod; None for a state without a version."""
+        entry = self._entries.get(key)
+        same = entry is not None and version and entry.seen.version == version and entry.seen.pod.uid == uid
+        return entry.seen if entry is not None and same else None
+
+    @property
+    def asleep(self) -> AbstractSet[str]:
+        """The pods whose last answer was no and whom nobody has woken since, by key."""
+        return self._asleep
+
     def latest(self, seen: Sighting) -> Sighting:
         """The newest that is known of this pod: what the ledger has, or `seen`."""
         entry = self._entries.get(seen.pod.key)
@@ -150,10 +167,10 @@ class Ledger:
             snapshot = snapshot.with_workload(seen.workload)
         return snapshot.with_pod(pod)
 
-    def take_released(self) -> frozenset[str]:
-        """The queues in which reservations have lapsed since the last call: kube-scheduler wakes nobody for that."""
-        released, self._released = frozenset(self._released), set()
-        return released
+    def take_news(self) -> bool:
+        """Whether a queue has changed or a reservation lapsed since the last call: kube-scheduler sees neither."""
+        news, self._news = self._news, False
+        return news
 
     # --- what the watches say ---
 
@@ -193,6 +210,7 @@ class Ledger:
 
     def put_queue(self, queue: Queue) -> None:
         """This queue is new or changed."""
+        self._news = True
         self._changes.put_queue(queue)
 
     def drop_queue(self, name: str) -> None:
@@ -208,6 +226,22 @@ class Ledger:
     def reserve(self, seen: Sighting, *, now: float, until: float) -> None:
         """Filter says yes: from now on the pod counts."""
         self._move(self.latest(seen), Event.GRANTED, Reservation(now, until, seen.version, seen.verdict))
+
+    def refuse(self, seen: Sighting) -> None:
+        """Filter says no: what was granted earlier, if anything was, no longer holds."""
+        self.lapse(seen.pod.key, seen.pod.uid)
+        if seen.pod.key in self._entries:
+            self._asleep.add(seen.pod.key)
+
+    def woken(self, key: str) -> None:
+        """This pod has been poked: kube-scheduler will ask again."""
+        self._asleep.discard(key)
+
+    def sleeps(self, key: str) -> None:
+        """Poking this pod failed; try again when there is news, which there is."""
+        self._news = True
+        if key in self._entries:
+            self._asleep.add(key)
 
     def lapse(self, key: str, uid: str) -> None:
         """What was granted to this pod, if anything was, no longer holds."""
@@ -227,7 +261,7 @@ class Ledger:
         before = old.phase if old else Phase.GONE
         after = TRANSITIONS[before][event]
         if before in GRANTED and after in (Phase.PENDING, Phase.GONE):
-            self._released.add(seen.workload.queue or "" if seen.workload else "")
+            self._news = True
         if after is Phase.GONE and event is Event.LAPSED:
             self._remove(seen.pod)
         else:
@@ -238,6 +272,8 @@ class Ledger:
         pod, workload = entry.seen.pod, entry.seen.workload
         self._entries[pod.key] = entry
         self._until.pop(pod.key, None)
+        if entry.phase is not Phase.PENDING:
+            self._asleep.discard(pod.key)
         if entry.reservation is not None:
             self._until[pod.key] = entry.reservation.until
         if workload is not None:
@@ -256,6 +292,7 @@ class Ledger:
 
     def _remove(self, pod: Pod) -> None:
         self._entries.pop(pod.key, None)
+        self._asleep.discard(pod.key)
         self._until.pop(pod.key, None)
         self._changes.drop_pods((pod.key,))
         self._leave(pod)

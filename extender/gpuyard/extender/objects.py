@@ -8,6 +8,7 @@ from msgspec import Raw
 class Meta(objects.Meta, rename="camel"):
     """`metadata` with the object's version."""
 
+    uid: str = ""
     resource_version: str = ""
 
     @property

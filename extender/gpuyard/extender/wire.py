@@ -208,16 +208,19 @@ def write(answer: Answer) -> bytes:
     return _ENCODER.encode(answer)
 
 
-def survivors(request: Candidates, names: Iterable[str]) -> FilterAnswer:
-    """Answer `filter` with these of the request's nodes."""
+Offered = Mapping[str, Raw | None]
+"""The nodes of a request, as `Candidates.by_name` gives them."""
+
+
+def survivors(request: Candidates, offered: Offered, names: Iterable[str]) -> FilterAnswer:
+    """Answer `filter` with these of the offered nodes."""
     if not request.whole:
         return FilterAnswer(node_names=list(names))
-    whole = request.by_name()
-    return FilterAnswer(nodes={"metadata": {}, "items": [whole[name] for name in names]})
+    return FilterAnswer(nodes={"metadata": {}, "items": [offered[name] for name in names]})
 
 
-def refusal(request: Candidates, sentence: str) -> FilterAnswer:
+def refusal(request: Candidates, offered: Offered, sentence: str) -> FilterAnswer:
     """Answer `filter` with no node, for one cause that evicting pods would not cure."""
-    answer = survivors(request, ())
-    answer.failed_and_unresolvable_nodes = dict.fromkeys(request.by_name(), sentence)
+    answer = survivors(request, offered, ())
+    answer.failed_and_unresolvable_nodes = dict.fromkeys(offered, sentence)
     return answer

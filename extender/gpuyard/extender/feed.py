@@ -1,0 +1,149 @@
+"""What the extender watches, and how each change gets into the ledger.
+
+A queue that cannot be read, or that would close a circle, does not replace its last good state; it is tried again
+whenever another queue changes.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from gpuyard.common.kube import resources
+from gpuyard.common.kube.changes import Batch
+from gpuyard.common.kube.client import Client
+from gpuyard.common.kube.reflector import Reflector
+from gpuyard.engine.kube import nodes, queues
+from gpuyard.engine.kube.meta import labels_of
+from gpuyard.engine.kube.workloads import QUEUE
+from gpuyard.extender.ledger import Ledger, Phase, Sighting
+from gpuyard.extender.objects import Namespace, Node, Pod, PodGroup, PriorityClass, Queue
+from gpuyard.extender.translate import Complaints, Translator
+
+Report = Callable[[str], None]
+
+
+class Feed:
+    """Keeps the ledger equal to the cluster; `report` is told what cannot be read."""
+
+    def __init__(self, ledger: Ledger, translator: Translator, report: Report) -> None:
+        self._ledger = ledger
+        self._translator = translator
+        self._report = report
+        self._refused: dict[str, Queue] = {}
+
+    def reflectors(self, client: Client) -> list[Reflector[Any]]:
+        """The watches that feed the ledger; run each of them."""
+        kinds: list[tuple[resources.Resource, type, Callable[[Batch[Any]], None]]] = [
+            (resources.PRIORITY_CLASSES, PriorityClass, self.classes),
+            (resources.POD_GROUPS, PodGroup, self.groups),
+            (resources.QUEUES, Queue, self.queues),
+            (resources.NAMESPACES, Namespace, self.namespaces),
+            (resources.NODES, Node, self.nodes),
+            (resources.PODS, Pod, self.pods),
+        ]
+        made = []
+        for resource, kind, reader in kinds:
+            reflector = Reflector[Any](client, resource.within(), msgspec.json.Decoder(kind), report=self._report)
+            reflector.subscribe(reader)
+            made.append(reflector)
+        return made
+
+    def adopt(self, until: float) -> None:
+        """After a start: whom kube-scheduler may be binding at this moment counts until its next word, or `until`."""
+        waiting = [entry.seen for entry in self._ledger.entries.values() if entry.phase is Phase.PENDING]
+        for seen in waiting:
+            if seen.workload is None or not seen.workload.governed or seen.pod.gated:
+                continue
+            if seen.verdict is None or seen.claims_volumes:
+                self._ledger.adopt(seen, until)
+            else:
+                self._ledger.refuse(seen)
+
+    # --- one method per kind ---
+
+    def pods(self, batch: Batch[Pod]) -> None:
+        """Pods have changed."""
+        for change in batch.changes:
+            if change.new is not None:
+                self._see([self._translator.put_pod(change.new)])
+            elif change.old is not None:
+                meta = change.old.metadata
+                self._translator.drop_pod(meta.key)
+                self._ledger.end(meta.key, meta.uid)
+
+    def groups(self, batch: Batch[PodGroup]) -> None:
+        """PodGroups have changed."""
+        for change in batch.changes:
+            self._see(self._translator.put_group(_key(change.old or change.new), change.new))
+
+    def classes(self, batch: Batch[PriorityClass]) -> None:
+        """Priority classes have changed."""
+        for change in batch.changes:
+            self._see(self._translator.put_class(_key(change.old or change.new), change.new))
+
+    def nodes(self, batch: Batch[Node]) -> None:
+        """Nodes have changed; most changes are heartbeats that change nothing here."""
+        known = self._ledger.snapshot.fleet.nodes
+        changed = []
+        for change in batch.changes:
+            if change.new is None:
+                self._ledger.drop_node(_key(change.old))
+                continue
+            complain = Complaints()
+            node = nodes.node(change.new, complain)
+            self._tell(f"node {node.name}", complain)
+            if known.get(node.name) != node:
+                changed.append(node)
+        if changed:
+            self._ledger.put_nodes(changed)
+
+    def namespaces(self, batch: Batch[Namespace]) -> None:
+        """Namespaces have changed."""
+        labels = dict(self._ledger.snapshot.namespaces)
+        for change in batch.changes:
+            if change.new is None:
+                labels.pop(_key(change.old), None)
+            else:
+                labels[_key(change.new)] = labels_of(change.new).get(QUEUE, "")
+        if labels != self._ledger.snapshot.namespaces:
+            self._ledger.become(msgspec.structs.replace(self._ledger.snapshot, namespaces=labels))
+
+    def queues(self, batch: Batch[Queue]) -> None:
+        """Queues have changed; the refused ones get another chance."""
+        wanted = self._refused
+        self._refused = {}
+        for change in batch.changes:
+            if change.new is None:
+                wanted.pop(_key(change.old), None)
+                self._ledger.drop_queue(_key(change.old))
+            else:
+                wanted[_key(change.new)] = change.new
+        for name, seen in sorted(wanted.items()):
+            self._put_queue(name, seen)
+
+    def _put_queue(self, name: str, seen: Queue) -> None:
+        complain = Complaints()
+        queue = queues.queue(seen, 0, complain)
+        if queue.name in self._ledger.snapshot.path(queue.parent):
+            complain("spec.parentQueue", f"{queue.parent} lies below {name}: a queue cannot be its own ancestor")
+        if complain:
+            self._refused[name] = seen
+            self._tell(f"queue {name}", complain)
+        else:
+            self._ledger.put_queue(queue)
+
+    # --- helpers ---
+
+    def _see(self, sightings: list[Sighting]) -> None:
+        for seen in sightings:
+            self._ledger.see(seen)
+            if seen.fault:
+                self._report(f"pod {seen.pod.key}: {seen.fault}")
+
+    def _tell(self, about: str, complaints: Complaints) -> None:
+        if complaints:
+            self._report(f"{about}: {'; '.join(complaints)}; its last good state stays in force")
+
+
+def _key(seen: Any) -> str:  # noqa: ANN401 - any watched object
+    return str(seen.metadata.key)

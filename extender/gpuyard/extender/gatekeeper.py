@@ -1,0 +1,72 @@
+"""Asks the engine's gates about one pod, at the price of its queue's way up to the root.
+
+The gates read the queues' accounts. Here these are made once for a set of queues and brought up to date only where a
+gate is about to look: a refused pod is asked about at almost every event of a busy cluster.
+"""
+
+from gpuyard.engine import gates
+from gpuyard.engine.accounts import Account, Accounts
+from gpuyard.engine.gang import Team, starting_chunk
+from gpuyard.engine.model import Amounts, Pod, Queue, State, Workload
+from gpuyard.engine.result import Waiting
+from gpuyard.engine.settings import Settings
+from gpuyard.engine.snapshot import UNUSED, Snapshot
+
+
+class Gatekeeper:
+    """Says why a pod may not start."""
+
+    def __init__(self) -> None:
+        self._queues: object = None
+        self._accounts = Accounts({})
+
+    def refusal(self, snapshot: Snapshot, settings: Settings, workload: Workload, pod: Pod) -> Waiting | None:
+        """Why a waiting pod of the snapshot may not start now; None: it may."""
+        accounts = self._accounts_of(snapshot)
+        team = _team(snapshot, workload)
+        return (
+            gates.admission(snapshot, accounts, settings, workload)
+            or gates.whole(team)
+            or self._capacity(accounts, snapshot, workload, _need(snapshot, team, pod))
+        )
+
+    def _capacity(self, accounts: Accounts, snapshot: Snapshot, workload: Workload, need: Amounts) -> Waiting | None:
+        for account in accounts.path(workload.queue or ""):
+            use = snapshot.use.get(account.name, UNUSED)
+            account.allocated, account.fixed = use.allocated, use.fixed
+        return gates.capacity(accounts, snapshot, workload, need)
+
+    def _accounts_of(self, snapshot: Snapshot) -> Accounts:
+        if snapshot.queues is not self._queues:
+            self._queues = snapshot.queues
+            rooted = [queue for name, queue in snapshot.queues.items() if _has_root(snapshot, name)]
+            self._accounts = Accounts({queue.name: _account(queue) for queue in rooted})
+        return self._accounts
+
+
+def _has_root(snapshot: Snapshot, name: str) -> bool:
+    return not snapshot.queues[snapshot.path(name)[-1]].parent
+
+
+def _account(queue: Queue) -> Account:
+    return Account(name=queue.name, parent=queue.parent, quota=queue.quota, limit=queue.limit)
+
+
+def _team(snapshot: Snapshot, workload: Workload) -> Team:
+    pods = snapshot.members.get(workload.key, ())
+    active: dict[str, int] = {}
+    for pod in pods:
+        if pod.active:
+            active[pod.group] = active.get(pod.group, 0) + 1
+    return Team(workload, pods, active)
+
+
+def _need(snapshot: Snapshot, team: Team, pod: Pod) -> Amounts:
+    """What starts with this pod: what its gang is short of, or the pod alone."""
+    chunk = starting_chunk(team, _waits)
+    together = chunk if pod in chunk else [pod, *chunk[1:]]
+    return gates.chunk_need([snapshot.claim_of(one) for one in together])
+
+
+def _waits(pod: Pod) -> bool:
+    return pod.state is State.PENDING and not pod.gated

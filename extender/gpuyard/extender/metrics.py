@@ -1,0 +1,45 @@
+"""The extender's own metrics: how it answered, how fast, why it refused, what the ledger holds."""
+
+from collections.abc import Iterator
+
+from gpuyard.extender.ledger import Ledger, Phase
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+_SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.1, 0.5, 2)
+
+
+class VerbMetrics:
+    """What the verbs count."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.seconds = Histogram(
+            "gpuyard_verb_seconds",
+            "Time to answer a call of kube-scheduler.",
+            ["verb"],
+            registry=registry,
+            buckets=_SECONDS,
+        )
+        self.calls = Counter("gpuyard_verb_calls_total", "Calls by outcome.", ["verb", "outcome"], registry=registry)
+        self.refusals = Counter("gpuyard_refusals_total", "Refused pods by reason.", ["reason"], registry=registry)
+
+
+class LedgerCollector(Collector):
+    """Reads the ledger at each scrape."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def collect(self) -> Iterator[Metric]:
+        """Pods by phase, and the GPUs that each queue uses."""
+        pods = GaugeMetricFamily("gpuyard_ledger_pods", "Pods in the ledger by phase.", labels=["phase"])
+        phases = [entry.phase for entry in self._ledger.entries.values()]
+        for phase in Phase:
+            pods.add_metric([phase.value], phases.count(phase))
+        used = GaugeMetricFamily("gpuyard_queue_allocated_gpus", "GPUs held by a queue.", labels=["queue"])
+        asked = GaugeMetricFamily("gpuyard_queue_requested_gpus", "GPUs held and waited for.", labels=["queue"])
+        for name, use in self._ledger.snapshot.use.items():
+            used.add_metric([name], use.allocated.gpu / 1000)
+            asked.add_metric([name], use.requested.gpu / 1000)
+        yield from (pods, used, asked)

@@ -1,0 +1,121 @@
+"""Turns one watched object at a time into the engine's values, with what is known of the objects that it refers to.
+
+A pod's meaning depends on its PodGroup, on the pods beside it and on priority classes: those are remembered here. What
+cannot be read is complained of, and counts as far as it can be read: a running pod holds its room, whatever its labels
+say.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from gpuyard.engine.kube import gangs, pods, workloads
+from gpuyard.engine.kube.meta import created
+from gpuyard.engine.model import Gang, Workload
+from gpuyard.engine.settings import Settings
+from gpuyard.extender.ledger import Sighting
+from gpuyard.extender.objects import Pod, PodGroup, PriorityClass
+from msgspec.structs import replace
+
+
+class Complaints(list[str]):
+    """What is wrong with one object, a line each."""
+
+    def __call__(self, field: str, why: str) -> None:
+        """Take down one complaint."""
+        self.append(f"{field}: {why}")
+
+
+class Translator:
+    """What pods mean at present."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._groups: dict[str, PodGroup] = {}
+        self._classes: dict[str, int] = {}
+        self._pods: dict[str, Pod] = {}
+        self._teams: dict[str, dict[str, Pod]] = {}
+        self._team_of: dict[str, str] = {}
+
+    @property
+    def pods(self) -> Mapping[str, Pod]:
+        """The pods as they were last shown."""
+        return self._pods
+
+    def set_settings(self, settings: Settings) -> list[Sighting]:
+        """Other settings: what all pods mean now."""
+        self._settings = settings
+        return self._all(self._pods.values())
+
+    def put_class(self, name: str, seen: PriorityClass | None) -> list[Sighting]:
+        """A priority class is new, changed or gone (None): what the pods mean that name it."""
+        if seen is None:
+            self._classes.pop(name, None)
+        else:
+            self._classes[name] = seen.value
+        return self._all(self._pods.values())
+
+    def put_group(self, key: str, seen: PodGroup | None) -> list[Sighting]:
+        """A PodGroup is new, changed or gone (None): what the pods mean that name it."""
+        if seen is None:
+            self._groups.pop(key, None)
+        else:
+            self._groups[key] = seen
+        return self._all(self._teams.get(key, {}).values())
+
+    def put_pod(self, seen: Pod) -> Sighting:
+        """A pod is new or changed: what it means."""
+        key = seen.metadata.key
+        self.drop_pod(key)
+        self._pods[key] = seen
+        team, _ = self._team(seen, Complaints())
+        self._teams.setdefault(team, {})[key] = seen
+        self._team_of[key] = team
+        return self.sight(seen)
+
+    def drop_pod(self, key: str) -> None:
+        """A pod is gone."""
+        self._pods.pop(key, None)
+        team = self._team_of.pop(key, "")
+        members = self._teams.get(team, {})
+        members.pop(key, None)
+        if not members:
+            self._teams.pop(team, None)
+
+    def sight(self, seen: Pod) -> Sighting:
+        """What a pod means that a watch or a call shows."""
+        complain = Complaints()
+        team, least = self._team(seen, complain)
+        pod = pods.pod(seen, team, 0, complain)
+        workload = self._workload(team, least, seen, complain)
+        concerns_us = pod.shape.wants_gpu or workload.queue is not None
+        return Sighting(
+            pod=pod if concerns_us else replace(pod, workload=""),
+            workload=workload if concerns_us else None,
+            version=seen.metadata.version,
+            verdict=seen.verdict,
+            claims_volumes=seen.claims_volumes,
+            fault="; ".join(complain),
+        )
+
+    def _all(self, seen: Iterable[Pod]) -> list[Sighting]:
+        return [self.sight(pod) for pod in list(seen)]
+
+    def _team(self, seen: Pod, complain: Complaints) -> tuple[str, int]:
+        return workloads.workload_key(seen, {}, self._groups, complain)
+
+    def _workload(self, key: str, least: int, seen: Pod, complain: Complaints) -> Workload:
+        group = self._groups.get(key)
+        team = self._teams.get(key, {}) | {seen.metadata.key: seen}
+        classes = {**workloads.CLASSES, **self._classes}
+        members = [team[name] for name in sorted(team)]
+        claims = [workloads.pod_claim(member, classes, complain) for member in members]
+        ages = [created(member, 0, complain) for member in members]
+        if group is not None:
+            claims.insert(0, workloads.group_claim(group, classes, complain))
+            ages = [created(group, 0, complain)]
+        return workloads.workload(
+            key,
+            claims,
+            gangs.gang(group, complain) if group is not None else Gang(minimum=least),
+            default_queue=self._settings.default_queue,
+            created=min(ages),
+        )

@@ -1,0 +1,90 @@
+"""The answers to kube-scheduler, from memory: a decision and its reservation are one step, with no call in between."""
+
+from collections.abc import Callable, Mapping
+
+from gpuyard.engine.sentences import sentence
+from gpuyard.engine.snapshot import Snapshot
+from gpuyard.extender.config import ExtenderConfig
+from gpuyard.extender.gatekeeper import Gatekeeper
+from gpuyard.extender.ledger import Ledger, Sighting
+from gpuyard.extender.objects import Pod
+from gpuyard.extender.ranking import best, points
+from gpuyard.extender.server import Unavailable
+from gpuyard.extender.translate import Translator
+from gpuyard.extender.wire import Candidates, FilterAnswer, HostPriority, WireError, refusal, survivors
+
+UNREADABLE = "Unreadable"
+"""The reason in metrics of a pod that says what cannot be read."""
+
+
+class Verbs:
+    """`filter` and `prioritize`, over one ledger.
+
+    `unavailable` says why nothing can be decided now, empty when it can; `count` is told the reason of each refusal.
+    """
+
+    def __init__(  # noqa: PLR0913 - what a decision depends on
+        self,
+        ledger: Ledger,
+        translator: Translator,
+        config: Callable[[], ExtenderConfig],
+        *,
+        unavailable: Callable[[], str],
+        clock: Callable[[], float],
+        count: Callable[[str], None],
+    ) -> None:
+        self._ledger = ledger
+        self._translator = translator
+        self._config = config
+        self._unavailable = unavailable
+        self._clock = clock
+        self._count = count
+        self._gatekeeper = Gatekeeper()
+
+    def filter(self, request: Candidates) -> FilterAnswer:
+        """Which of the nodes the pod may have; with a yes its share of the queue is reserved."""
+        seen = self._sighting(request.pod)
+        offered = request.by_name()
+        if seen.workload is None:
+            return survivors(request, offered, offered)
+        now = self._clock()
+        self._ledger.expire(now)
+        snapshot = self._ledger.waiting(seen)
+        why_not = self._refusal(snapshot, seen)
+        if why_not:
+            self._ledger.refuse(seen)
+            return refusal(request, offered, why_not)
+        names = best(snapshot, offered, self._config().filter.max_nodes)
+        if names and seen.workload.governed:
+            ttl = self._config().ttl(claims_volumes=seen.claims_volumes)
+            self._ledger.reserve(seen, now=now, until=now + ttl)
+        return survivors(request, offered, names)
+
+    def prioritize(self, request: Candidates) -> list[HostPriority]:
+        """Points for each node: the fuller the better."""
+        self._sighting(request.pod)
+        found: Mapping[str, int] = points(self._ledger.snapshot, request.by_name())
+        return [HostPriority(host, score) for host, score in found.items()]
+
+    def _sighting(self, pod: Pod) -> Sighting:
+        """The newest that is known of the pod of a call."""
+        if problem := self._unavailable():
+            raise Unavailable(problem)
+        if not pod.metadata.name:
+            raise WireError("Pod.metadata.name is missing")
+        known = self._ledger.known(pod.metadata.key, pod.metadata.uid, pod.metadata.version)
+        return known or self._ledger.latest(self._translator.sight(pod))
+
+    def _refusal(self, snapshot: Snapshot, seen: Sighting) -> str:
+        """The sentence that says why the pod may not start; empty when it may."""
+        settings, workload = self._config().engine, seen.workload
+        if seen.fault:
+            self._count(UNREADABLE)
+            return f"gpuyard cannot read the pod: {seen.fault}"
+        if workload is None or (workload.queue is None and settings.pods_without_queue == "pass"):
+            return ""
+        waiting = self._gatekeeper.refusal(snapshot, settings, workload, seen.pod)
+        if waiting is None:
+            return ""
+        self._count(waiting.reason)
+        return sentence(waiting)

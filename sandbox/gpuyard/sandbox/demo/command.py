@@ -1,0 +1,89 @@
+"""The command `gpuyard demo`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from gpuyard.common.kube.errors import KubeError
+from gpuyard.sandbox import lifecycle
+from gpuyard.sandbox.cli import Failure
+from gpuyard.sandbox.demo.play import NAMESPACE, play
+from gpuyard.sandbox.demo.stage import manifests, set_up
+from gpuyard.sandbox.demo.telling import stamped
+from gpuyard.sandbox.errors import SandboxError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from gpuyard.sandbox.cluster import Cluster
+
+
+DEFAULT = "demo"
+
+TRY = (
+    "# why it waits is in the pod, where everybody looks for it",
+    "kubectl describe pod red-train-3 -n {namespace} | tail -2",
+    "# somebody leaves the queue: the next one runs",
+    "kubectl delete pod red-train-2 -n {namespace}",
+    "kubectl get pods -n {namespace} -o wide",
+    "# submit it again: now that one waits; a higher limit lets it run",
+    "kubectl apply --server-side -f {sample}/2-pods.yaml",
+    "kubectl patch queues.scheduling.run.ai red --type merge \\",
+    """  -p '{{"spec":{{"resources":{{"gpu":{{"limit":20}}}}}}}}'""",
+    "kubectl get pods -n {namespace} -o wide",
+)
+"""What to type next, in this order; each of it works as it stands."""
+
+
+@click.command()
+@click.option("--ground", type=click.Choice(["processes"]), default="processes", show_default=True)
+@click.option("--name", default=DEFAULT, show_default=True, help="Several demos run side by side.")
+@click.option("--down", is_flag=True, help="End the demo and leave nothing behind.")
+def demo(ground: str, name: str, *, down: bool) -> None:  # noqa: ARG001 - one ground so far
+    """Two teams share mock GPUs by queue, on a real control plane; see who runs, who waits, and why."""
+    try:
+        click.echo(_remove(name) if down else _show(name))
+    except (SandboxError, KubeError) as error:
+        raise Failure(str(error)) from error
+
+
+def _remove(name: str) -> str:
+    return f"the demo {name} is removed" if lifecycle.down(name) else f"there is no demo {name}"
+
+
+def _show(name: str) -> str:
+    say, sample = _teller(), manifests() / "samples" / "quickstart"
+    cluster = set_up(name, say)
+    tables = asyncio.run(play(cluster, sample, say))
+    return f"\n{tables}\n\n{how_to_go_on(cluster, sample)}"
+
+
+def _teller() -> Callable[[str], None]:
+    begin = time.monotonic()
+    return lambda text: click.echo(stamped(time.monotonic() - begin, text))
+
+
+def how_to_go_on(cluster: Cluster, sample: Path) -> str:
+    """What to type next, and how to end it."""
+    place = [f"export KUBECONFIG={cluster.kubeconfig}"]
+    if shutil.which("kubectl") is None:
+        place.append(f"export PATH={cluster.program('kubectl').parent}{os.pathsep}$PATH")
+    end = "make demo-down" if cluster.name == DEFAULT else f"gpuyard demo --name {cluster.name} --down"
+    lines = [line.format(namespace=NAMESPACE, sample=_short(sample)) for line in TRY]
+    return "\n".join(("Go on with", *_indented(place), "", "Try", *_indented(lines), "", f"End it with: {end}"))
+
+
+def _indented(lines: Iterable[str]) -> list[str]:
+    return [f"  {line}" for line in lines]
+
+
+def _short(path: Path) -> Path:
+    """The path as one would type it here."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path

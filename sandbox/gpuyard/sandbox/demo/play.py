@@ -1,0 +1,123 @@
+"""Plays the demo: teams get queues, pods come one after the other, and each thing is told when it is seen to happen."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import yaml
+from gpuyard.common.kube.client import Client
+from gpuyard.common.kube.errors import ApiError
+from gpuyard.common.kube.kubeconfig import load
+from gpuyard.common.kube.reflector import Reflector
+from gpuyard.common.kube.resources import NAMESPACES, NODES, PODS, QUEUES
+from gpuyard.sandbox.demo.objects import Node, Pod, Queue
+from gpuyard.sandbox.demo.telling import nodes_table, pod_line, pods_table, queue_line, queues_table
+from gpuyard.sandbox.errors import SandboxError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from gpuyard.common.kube.changes import Batch
+    from gpuyard.sandbox.cluster import Cluster
+    from gpuyard.sandbox.releases import Say
+
+NAMESPACE = "quickstart"
+DECIDED_WITHIN = 20.0
+KINDS = {resource.kind: resource for resource in (NAMESPACES, PODS, QUEUES)}
+
+
+async def play(cluster: Cluster, sample: Path, say: Say) -> str:
+    """Create the sample's queues and pods, tell what happens, return how it ended as tables.
+
+    What is there already stays, so a second time nothing happens, and the tables tell how things are.
+    """
+    async with Client(await load([cluster.kubeconfig], "")) as client:
+        view = View(client, say)
+        async with view.watching():
+            for thing in yaml.safe_load_all((sample / "1-queues.yaml").read_text()):
+                await view.create(thing)
+            account = ("serviceaccount/default", "--namespace", NAMESPACE)
+            await asyncio.to_thread(cluster.kubectl, "wait", "--for=create", "--timeout=20s", *account)
+            for pod in yaml.safe_load_all((sample / "2-pods.yaml").read_text()):
+                await view.submit(pod)
+            return view.tables()
+
+
+class View:
+    """The demo's view of the cluster, through watches."""
+
+    def __init__(self, client: Client, say: Say) -> None:
+        self._client = client
+        self._say = say
+        self._moved = asyncio.Event()
+        self._nodes = Reflector[Node](client, NODES.within(), msgspec.json.Decoder(Node))
+        self._queues = Reflector[Queue](client, QUEUES.within(), msgspec.json.Decoder(Queue))
+        self._pods = Reflector[Pod](client, PODS.within(NAMESPACE), msgspec.json.Decoder(Pod))
+        self._queues.subscribe(self._tell_queues)
+        self._pods.subscribe(self._tell_pods)
+
+    @asynccontextmanager
+    async def watching(self) -> AsyncIterator[None]:
+        """Watch while the context is open."""
+        caches: list[Reflector[Any]] = [self._nodes, self._queues, self._pods]
+        watches = [asyncio.create_task(cache.run()) for cache in caches]
+        try:
+            for cache in caches:
+                await cache.wait_synced()
+            yield
+        finally:
+            for watch in watches:
+                watch.cancel()
+            await asyncio.gather(*watches, return_exceptions=True)
+
+    async def create(self, thing: dict[str, Any]) -> None:
+        """Create an object, unless it is there."""
+        try:
+            namespace = thing["metadata"].get("namespace", "")
+            await self._client.create(KINDS[thing["kind"]].within(namespace), thing)
+        except ApiError as error:
+            if not error.already_exists:
+                raise
+
+    async def submit(self, pod: dict[str, Any]) -> None:
+        """Create a pod, and wait until it runs or kube-scheduler has said why it does not."""
+        name = pod["metadata"]["name"]
+        await self.create(pod)
+        try:
+            async with asyncio.timeout(DECIDED_WITHIN):
+                while not self._decided(name):
+                    self._moved.clear()
+                    await self._moved.wait()
+        except TimeoutError:
+            raise SandboxError(
+                f"pod {name}",
+                f"kube-scheduler said nothing about it within {DECIDED_WITHIN:.0f} s",
+                remedy="Look at the logs that `gpuyard sandbox status` names.",
+            ) from None
+
+    def tables(self) -> str:
+        """How things are."""
+        pods = [pod for pod in self._pods.store.values() if pod.queue]
+        queues = [queue for name, queue in self._queues.store.items() if any(pod.queue == name for pod in pods)]
+        return "\n\n".join(
+            (nodes_table(self._nodes.store.values(), pods), queues_table(queues, pods), pods_table(pods))
+        )
+
+    def _decided(self, name: str) -> bool:
+        pod = self._pods.store.get(f"{NAMESPACE}/{name}")
+        return pod is not None and pod.decided
+
+    def _tell_pods(self, batch: Batch[Pod]) -> None:
+        for change in batch.changes:
+            if line := pod_line(change):
+                self._say(line)
+        self._moved.set()
+
+    def _tell_queues(self, batch: Batch[Queue]) -> None:
+        for change in batch.changes:
+            if line := queue_line(change):
+                self._say(line)
