@@ -1,10 +1,8 @@
-"""What every test has: the marks of the house (plugins/rows.py), and no event loop that nobody closes."""
+"""What every test has: the marks of the house (plugins/rows.py), and no event loop but its own."""
 
 import asyncio
 
 pytest_plugins = ["tests.plugins.rows"]
 
-
-def pytest_configure() -> None:
-    # pytest-asyncio asks for the main thread's loop, which makes one where none was ever set; it is then never closed.
-    asyncio.set_event_loop(None)
+# Otherwise the first who asks for the current loop makes one that nobody closes, and some later test is blamed for it.
+asyncio.set_event_loop(None)

@@ -14,15 +14,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from tests.grounds import sweep
 from tests.plugins.catalog import load, merge
 from tests.stages import Outcome, Result, Runner, Stage, clock
 from tests.summary import Tally, rows_lines, tally, tell
 
 ROOT = Path(__file__).parents[1]
 BUILD = ROOT / "build"
-SIDE_BY_SIDE = 2
 INTERRUPTED = 130
 
 
@@ -39,14 +40,26 @@ def tests_on(ground: str, *options: str) -> tuple[str, ...]:
 
 RUFF = (tool("ruff", "check"), tool("ruff", "format", "--check"))
 LAYERS = tool("lint-imports", "--cache-dir", ".import_linter_cache")
+SPREAD = ("-n", "2", "--dist", "loadfile")
 
+# Weights keep tests on real clusters, which have time limits, from running beside the unit tests.
 STAGES = (
+    Stage("binaries", (tool("python", "-m", "tests.grounds"),), minutes=30),
     Stage("lint", (*RUFF, LAYERS)),
     Stage("types", (tool("mypy"),)),
-    Stage("unit", (tests_on("none", "-q", "-n", "2"),), ground="none", minutes=15),
+    Stage("unit", (tests_on("none", "-q", *SPREAD),), ground="none", weight=2, minutes=15),
+    Stage(
+        "processes",
+        (tests_on("processes", "-v", *SPREAD),),
+        after=("binaries",),
+        ground="processes",
+        weight=2,
+        minutes=30,
+    ),
 )
+STRENGTH = 3
 SOAK = tuple(
-    Stage(stage.name, tuple((*command, "--soak") for command in stage.commands), stage.after, stage.ground, minutes=90)
+    replace(stage, commands=tuple((*command, "--soak") for command in stage.commands), minutes=90)
     if stage.ground
     else stage
     for stage in STAGES
@@ -83,6 +96,9 @@ def together(stages: Sequence[Stage]) -> int:
     except (KeyboardInterrupt, asyncio.CancelledError):
         say("\ninterrupted: every stage was ended and has cleaned up")
         return INTERRUPTED
+    finally:
+        for name in sweep():
+            say(f"removed the sandbox {name}, which a test run had left")
     return report(results, time.monotonic() - begin)
 
 
@@ -95,7 +111,7 @@ def forget_the_last_run() -> None:
 
 async def _run(stages: Sequence[Stage]) -> list[Result]:
     loop = asyncio.get_running_loop()
-    work = asyncio.ensure_future(Runner(BUILD / "logs", say, slots=SIDE_BY_SIDE, environment=environment()).run(stages))
+    work = asyncio.ensure_future(Runner(BUILD / "logs", say, strength=STRENGTH, environment=environment()).run(stages))
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, work.cancel)
     return await work

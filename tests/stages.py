@@ -9,7 +9,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -27,6 +27,8 @@ class Stage:
     after: tuple[str, ...] = ()
     ground: str = ""
     """The ground whose tests it runs, if it runs tests."""
+    weight: int = 1
+    """How much of the machine it takes: stages run beside each other while their weights fit."""
     minutes: float = 10
 
 
@@ -59,13 +61,14 @@ def clock(seconds: float) -> str:
 
 
 class Runner:
-    """Runs stages, at most `slots` of them at a time, and says what happens."""
+    """Runs stages, as many at a time as the machine's `strength` carries, and says what happens."""
 
-    def __init__(self, logs: Path, say: Say, *, slots: int, environment: Mapping[str, str]) -> None:
+    def __init__(self, logs: Path, say: Say, *, strength: int, environment: Mapping[str, str]) -> None:
         self.logs = logs
         self.say = say
         self.environment = dict(environment)
-        self._slots = asyncio.Semaphore(slots)
+        self._free = strength
+        self._freed = asyncio.Condition()
         self._begin = time.monotonic()
         logs.mkdir(parents=True, exist_ok=True)
 
@@ -84,8 +87,20 @@ class Runner:
                 why = f"{result.stage.name} {result.outcome}"
                 self._tell(stage, f"not run: {why}")
                 return Result(stage, Outcome.NOT_RUN, 0, self._log(stage), why)
-        async with self._slots:
+        async with self._room(stage.weight):
             return await self._run(stage)
+
+    @contextlib.asynccontextmanager
+    async def _room(self, weight: int) -> AsyncIterator[None]:
+        async with self._freed:
+            await self._freed.wait_for(lambda: self._free >= weight)
+            self._free -= weight
+        try:
+            yield
+        finally:
+            self._free += weight
+            async with self._freed:
+                self._freed.notify_all()
 
     async def _run(self, stage: Stage) -> Result:
         self._tell(stage, "starts")

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import os
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -30,8 +29,8 @@ class House:
         self.folder = folder
         self.said: list[str] = []
 
-    async def run(self, *stages: Stage, slots: int = 2) -> list[Result]:
-        return await Runner(self.folder, self.said.append, slots=slots, environment=os.environ).run(stages)
+    async def run(self, *stages: Stage, strength: int = 2) -> list[Result]:
+        return await Runner(self.folder, self.said.append, strength=strength, environment=os.environ).run(stages)
 
     def all_said(self) -> str:
         return "\n".join(self.said)
@@ -105,10 +104,21 @@ async def test_a_stage_that_was_not_asked_for_is_not_waited_for(house: House) ->
     assert outcomes(await house.run(stage("cluster", after=("binaries",)))) == {"cluster": Outcome.PASSED}
 
 
-async def test_no_more_stages_run_at_once_than_there_are_slots(house: House) -> None:
-    begin = time.monotonic()
-    await house.run(*(stage(name, "import time; time.sleep(0.4)") for name in "abc"), slots=1)
-    assert time.monotonic() - begin >= 3 * 0.4
+@pytest.mark.parametrize(("weights", "at_once"), [((1, 1, 1), 2), ((2, 1, 1), 2), ((2, 2, 2), 1)])
+async def test_stages_run_at_once_while_their_weights_fit(
+    house: House, tmp_path: Path, weights: Sequence[int], at_once: int
+) -> None:
+    code = f"""
+import os, pathlib, time
+mine = pathlib.Path({str(tmp_path)!r}) / f"running-{{os.getpid()}}"
+mine.touch()
+print(len(list(mine.parent.glob("running-*"))))
+time.sleep(0.5)
+mine.unlink()
+"""
+    stages = [Stage(f"stage-{n}", python(code), weight=weight) for n, weight in enumerate(weights)]
+    results = await house.run(*stages, strength=2)
+    assert max(int(result.log.read_text()) for result in results) == at_once
 
 
 async def test_a_stage_that_takes_too_long_is_ended(house: House) -> None:

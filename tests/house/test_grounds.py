@@ -1,0 +1,29 @@
+"""No sandbox outlives the test run that brought it up."""
+
+import os
+import subprocess
+import sys
+
+from tests.grounds import leftovers
+
+ALIVE, DEAD = 4711, 4712
+
+
+def test_sandboxes_of_a_run_that_is_over_are_left_over() -> None:
+    names = ["default", "demo", f"tests-{ALIVE}-1", f"tests-{DEAD}-1", f"tests-{DEAD}-2"]
+    assert leftovers(names, runs=lambda pid: pid == ALIVE) == [f"tests-{DEAD}-1", f"tests-{DEAD}-2"]
+
+
+def test_a_users_sandbox_is_let_be_whatever_its_name() -> None:
+    names = ["tests", "tests-", "tests-mine", "tests-of-4712", f"demo-{DEAD}-1"]
+    assert leftovers(names, runs=lambda _: False) == []
+
+
+def test_a_process_that_runs_owns_its_sandboxes() -> None:
+    assert leftovers([f"tests-{os.getpid()}-1", "tests-1-1"]) == []
+
+
+def test_a_process_that_has_ended_owns_none() -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        process.wait()
+    assert leftovers([f"tests-{process.pid}-1"]) == [f"tests-{process.pid}-1"]

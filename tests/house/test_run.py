@@ -1,0 +1,146 @@
+"""`make test` as a whole: its table, its last lines, its exit code, and how it takes an interruption."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests import run
+from tests.house import tree
+from tests.plugins.catalog import GROUNDS, Entry
+from tests.stages import Stage
+
+JUNIT = '<testsuites><testsuite><testcase classname="c" name="n" time="1">{}</testcase></testsuite></testsuites>'
+GROUND = '<properties><property name="ground" value="processes" /></properties>'
+
+
+def python(code: str) -> tuple[tuple[str, ...], ...]:
+    return ((sys.executable, "-c", code),)
+
+
+def junit(ground: str, inside: str = "") -> str:
+    return f"import pathlib; pathlib.Path('build/junit-{ground}.xml').write_text({JUNIT.format(inside)!r})"
+
+
+@pytest.fixture
+def small_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """Runs stages of a test's own in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(run, "BUILD", tmp_path / "build")
+    monkeypatch.setattr(run, "sweep", list)
+    return lambda *stages: run.together(stages)
+
+
+def test_a_run_in_which_all_passes_ends_with_0_and_a_plain_line(
+    small_run: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert small_run(Stage("lint", python("")), Stage("unit", python(junit("none")), ground="none")) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == "1 passed, 0 failed"
+    assert "rows shown: 0 of 229" in lines
+    assert "grounds     none" in lines
+
+
+def test_the_output_of_a_failed_stage_is_shown_and_of_a_passed_one_is_not(
+    small_run: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    stages = Stage("lint", python("print('all ' + 'fine')")), Stage("types", python("exit('no ' + 'types')"))
+    assert small_run(*stages) == 1
+    out = capsys.readouterr().out
+    assert "no types" in out
+    assert "all fine" not in out
+    assert out.splitlines()[-1] == "0 passed, 1 failed"
+
+
+def test_a_skip_on_a_real_cluster_fails_the_run(
+    small_run: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    skipped = junit("processes", GROUND + '<skipped message="no docker" />')
+    assert small_run(Stage("processes", python(skipped), ground="processes")) == 1
+    assert "skipped, which hides a ground (counts as failed):" in capsys.readouterr().out
+
+
+def test_a_ground_that_cannot_be_had_fails_the_run(
+    small_run: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = Stage("binaries", python("exit('nothing can be downloaded')"))
+    assert small_run(broken, Stage("processes", python(""), after=("binaries",), ground="processes")) == 1
+    out = capsys.readouterr().out
+    assert "nothing can be downloaded" in out
+    assert "processes   not run    0:00  binaries failed" in out
+
+
+def test_the_rows_of_this_run_are_written_together_and_older_ones_forgotten(
+    small_run: Callable[..., int], tmp_path: Path
+) -> None:
+    def entry(ground: str) -> Entry:
+        return Entry(case=None, test="test", outcome="passed", ground=ground)
+
+    def stage(ground: str) -> Stage:
+        rows = json.dumps({"Q-34": [entry(ground)]})
+        return Stage(ground, python(f"import pathlib; pathlib.Path('build/rows-{ground}.json').write_text({rows!r})"))
+
+    (tmp_path / "build").mkdir()
+    (tmp_path / "build" / "rows-old.json").write_text('{"E-99": []}')
+    small_run(stage("none"), stage("processes"))
+    rows = json.loads((tmp_path / "build" / "rows.json").read_text())
+    assert rows == {"Q-34": [entry("none"), entry("processes")]}
+
+
+def test_every_ground_that_has_tests_has_a_stage() -> None:
+    marked = {ground for ground in GROUNDS[1:] for _, text in tree.texts() if f'mark.ground("{ground}")' in text}
+    staged = {stage.ground for stage in run.STAGES}
+    assert marked <= staged
+
+
+def test_stages_wait_only_for_stages_that_come_before_them() -> None:
+    names = [stage.name for stage in run.STAGES]
+    for position, stage in enumerate(run.STAGES):
+        assert set(stage.after) <= set(names[:position])
+        assert stage.weight <= run.STRENGTH
+
+
+def test_soak_runs_the_same_grounds_with_the_long_tests() -> None:
+    for stage, soak in zip(run.STAGES, run.SOAK, strict=True):
+        assert all(("--soak" in command) == bool(stage.ground) for command in soak.commands)
+
+
+def test_a_stage_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        run.main(["unit", "units"])
+    assert "no stage units" in capsys.readouterr().err
+
+
+INTERRUPTED = """
+from tests import run
+from tests.stages import Stage
+from pathlib import Path
+import sys
+run.BUILD = Path("build")
+run.sweep = list
+wait = "import time\\ntry:\\n print('up', flush=True); time.sleep(60)\\nfinally:\\n open('cleaned', 'w').close()"
+stages = [Stage("cluster", ((sys.executable, "-c", wait),))]
+run.say = lambda text: print(text, flush=True)
+sys.exit(run.together(stages))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_lets_its_stages_clean_up(tmp_path: Path, number: signal.Signals) -> None:
+    environment = os.environ | {"PYTHONPATH": str(tree.ROOT)}
+    log = tmp_path / "build" / "logs" / "cluster.log"
+    with subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED], cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True
+    ) as process:
+        while not log.exists() or "up" not in log.read_text():
+            assert process.poll() is None
+        process.send_signal(number)
+        out, _ = process.communicate(timeout=30)
+    assert process.returncode == run.INTERRUPTED
+    assert "interrupted" in out
+    assert (tmp_path / "cleaned").exists()
