@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import msgspec
 from gpuyard.engine.devices import Devices
-from gpuyard.engine.model import Pod, State
+from gpuyard.engine.model import GPU, Amounts, Pod, State
 from gpuyard.engine.plan import Cycle
 from gpuyard.engine.reasons import waiting_reasons
 from gpuyard.engine.reporter import Reporter
@@ -32,7 +32,7 @@ def settle(snapshot: Snapshot, settings: Settings, reporter: Reporter | None = N
     """Run up to `settings.cycles` cycles and say where everything ends."""
     results: list[Result] = []
     spared: set[str] = set()
-    first = cycle = Cycle(snapshot, settings, reporter)
+    cycle = Cycle(snapshot, settings, reporter)
     shares = _shares(cycle)
     while True:
         results.append(cycle.run())
@@ -41,7 +41,6 @@ def settle(snapshot: Snapshot, settings: Settings, reporter: Reporter | None = N
             break
         spared.update(cycle.record.evictions)
         cycle = Cycle(after(cycle), settings, reporter, spared)
-    assert first.snapshot is snapshot
     one = settings.cycles == 1
     end = cycle.snapshot if one else after(cycle)
     return Outcome(
@@ -90,7 +89,7 @@ def _shares(cycle: Cycle) -> dict[str, QueueShare]:
     use = cycle.snapshot.use
     return {
         name: QueueShare(
-            fair_share=account.fair_share,
+            fair_share=_published(account.fair_share),
             allocated=account.allocated,
             requested=use[name].requested if name in use else account.allocated,
             deserved=account.quota,
@@ -98,6 +97,11 @@ def _shares(cycle: Cycle) -> dict[str, QueueShare]:
         )
         for name, account in sorted(cycle.accounts.by_name.items())
     }
+
+
+def _published(share: Amounts) -> Amounts:
+    """A fair share as the peer publishes it: from one GPU up in whole GPUs."""
+    return share._replace(gpu=share.gpu // GPU * GPU) if share.gpu > GPU else share
 
 
 def _finals(cycle: Cycle, end: Snapshot, *, one: bool) -> Iterator[tuple[str, Final]]:

@@ -63,7 +63,8 @@ class Starter:
     def _group(self, team: Team, gang: Gang, pods: Sequence[Pod], within: NodeSet) -> bool:
         names = {leaf.name for leaf in gang.leaves}
         mine = [pod for pod in pods if pod.group in names]
-        running = [p.node for p in map(self._scratch.place, team.pods) if p.status in ACTIVE] if gang.topology else []
+        places = map(self._scratch.place, (pod for pod in team.pods if pod.group in names)) if gang.topology else ()
+        running = [place.node for place in places if place.status in ACTIVE]
         for nodes in node_sets(self._scratch, gang.topology, mine, within, running):
             mark, placed = self._scratch.mark(), self._placed
             if self._members(team, gang, mine, nodes):
