@@ -2,7 +2,6 @@
 
 import msgspec
 from gpuyard.engine.kube import objects
-from msgspec import Raw
 
 
 class Meta(objects.Meta, rename="camel"):
@@ -22,11 +21,9 @@ class Meta(objects.Meta, rename="camel"):
         return int(self.resource_version) if self.resource_version.isdecimal() else 0
 
 
-class PodCondition(msgspec.Struct):
+class PodCondition(objects.Condition):
     """An entry of a pod's `status.conditions`."""
 
-    type: str
-    status: str
     message: str | None = None
 
 
@@ -39,8 +36,8 @@ class PodStatus(objects.PodStatus, rename="camel"):
 class Volume(msgspec.Struct, rename="camel"):
     """An entry of `spec.volumes`: whether it has to be bound first."""
 
-    persistent_volume_claim: Raw | None = None
-    ephemeral: Raw | None = None
+    persistent_volume_claim: object = None
+    ephemeral: object = None
 
 
 class PodSpec(objects.PodSpec, rename="camel"):

@@ -4,11 +4,11 @@ What goes wrong goes into the answer: `Error` where there is such a field, nobod
 verb waits for anything but `bind` for the API server: between a decision and its reservation nothing else happens.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from inspect import isawaitable
 from time import perf_counter
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from aiohttp import web
 from gpuyard.common import http
@@ -42,7 +42,7 @@ class Verb(Generic[R]):
     failure: Callable[[str], Answer]
 
 
-def application(verbs: list[Verb[R]], metrics: VerbMetrics, max_body: int = http.MAX_BODY) -> web.Application:
+def application(verbs: Iterable[Verb[Any]], metrics: VerbMetrics, max_body: int = http.MAX_BODY) -> web.Application:
     """The application that serves these verbs."""
     app = http.application(max_body)
     for verb in verbs:

@@ -1,0 +1,154 @@
+"""Kubernetes objects in one line each, and a bench that has them in a ledger as the watches would put them there."""
+
+import itertools
+from typing import Any
+
+import msgspec
+from gpuyard.common.kube.changes import Batch, Change
+from gpuyard.extender.config import ExtenderConfig
+from gpuyard.extender.feed import Feed
+from gpuyard.extender.ledger import Ledger
+from gpuyard.extender.objects import Namespace, Node, Pod, PodGroup, PriorityClass, Queue
+from gpuyard.extender.translate import Translator
+from gpuyard.extender.verbs import Verbs
+from gpuyard.extender.wire import CANDIDATES, Candidates, FilterAnswer
+
+Json = dict[str, Any]
+
+_versions = itertools.count(1)
+
+KINDS: dict[str, type] = {
+    "Namespace": Namespace,
+    "Node": Node,
+    "Pod": Pod,
+    "PodGroup": PodGroup,
+    "PriorityClass": PriorityClass,
+    "Queue": Queue,
+}
+
+
+def meta(name: str, namespace: str = "", **more: object) -> Json:
+    made = {"name": name, "uid": f"uid-{name}", "resourceVersion": str(next(_versions))}
+    return made | ({"namespace": namespace} if namespace else {}) | more
+
+
+def node(name: str, gpus: int = 8) -> Json:
+    room = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": str(gpus)}
+    return {"kind": "Node", "metadata": meta(name), "status": {"allocatable": room}}
+
+
+def queue(name: str, limit: float = -1, quota: float = -1, *, parent: str = "") -> Json:
+    spec = {"parentQueue": parent, "resources": {"gpu": {"limit": limit, "quota": quota}}}
+    return {"kind": "Queue", "metadata": meta(name), "spec": spec}
+
+
+def group(name: str, minimum: int, queue: str) -> Json:
+    return {"kind": "PodGroup", "metadata": meta(name, "ns"), "spec": {"minMember": minimum, "queue": queue}}
+
+
+def container(gpus: int) -> Json:
+    return {"resources": {"limits": {"nvidia.com/gpu": str(gpus)}} if gpus else {}}
+
+
+def pod(
+    name: str,
+    queue: str = "",
+    gpus: int = 1,
+    on: str = "",
+    *,
+    phase: str = "",
+    fixed: bool = False,
+    init: int = 0,
+    verdict: str | None = None,
+    labels: dict[str, str] | None = None,
+    annotations: dict[str, str] | None = None,
+    **spec: object,
+) -> Json:
+    """A pod; `on` a node it runs there, `fixed` is not preemptible, `init` GPUs are asked for by an init container."""
+    marks = {"kai.scheduler/queue": queue} if queue else {}
+    if fixed:
+        marks["kai.scheduler/preemptibility"] = "non-preemptible"
+    said = {"type": "PodScheduled", "status": "False", "message": verdict}
+    return {
+        "kind": "Pod",
+        "metadata": meta(
+            name,
+            "ns",
+            labels=marks | (labels or {}),
+            annotations=annotations or {},
+            creationTimestamp="2026-01-01T00:00:00Z",
+        ),
+        "spec": {
+            "containers": [container(gpus)],
+            "initContainers": [container(init)] if init else [],
+            "nodeName": on,
+            **spec,
+        },
+        "status": {
+            "phase": phase or ("Running" if on else "Pending"),
+            "conditions": [said] if verdict is not None else [],
+        },
+    }
+
+
+def typed(thing: Json) -> Any:  # noqa: ANN401 - an object of one of KINDS
+    return msgspec.json.decode(msgspec.json.encode(thing), type=KINDS[thing["kind"]])
+
+
+class Bench:
+    """A ledger, its feed and its verbs, without HTTP and without a cluster."""
+
+    def __init__(self, *things: Json, config: ExtenderConfig | None = None) -> None:
+        self.config = config or ExtenderConfig()
+        self.now = 0.0
+        self.unavailable = ""
+        self.refusals: list[str] = []
+        self.reports: list[str] = []
+        self.ledger = Ledger()
+        self.translator = Translator(self.config.engine)
+        self.feed = Feed(self.ledger, self.translator, self.reports.append)
+        self.verbs = Verbs(
+            self.ledger,
+            self.translator,
+            lambda: self.config,
+            unavailable=lambda: self.unavailable,
+            clock=lambda: self.now,
+            count=self.refusals.append,
+        )
+        self._readers: dict[str, Any] = {
+            "Namespace": self.feed.namespaces,
+            "Node": self.feed.nodes,
+            "Pod": self.feed.pods,
+            "PodGroup": self.feed.groups,
+            "PriorityClass": self.feed.classes,
+            "Queue": self.feed.queues,
+        }
+        self.put(*things)
+
+    def put(self, *things: Json) -> None:
+        """The watches show these objects, new or changed."""
+        for thing in things:
+            self._readers[thing["kind"]](Batch([Change(None, typed(thing))]))
+
+    def drop(self, *things: Json) -> None:
+        """The watches show that these are gone."""
+        for thing in things:
+            self._readers[thing["kind"]](Batch([Change(typed(thing), None)]))
+
+    def filter(self, thing: Json, *nodes: str) -> FilterAnswer:
+        """Ask `filter` about a pod, by node names; without any, about the nodes of the bench."""
+        return self.verbs.filter(call(thing, *(nodes or sorted(self.ledger.snapshot.fleet.nodes))))
+
+    def passes(self, thing: Json, *nodes: str) -> bool:
+        """Whether `filter` lets the pod through."""
+        return bool(self.filter(thing, *nodes).node_names)
+
+    def used(self, queue: str) -> float:
+        """The GPUs that count in a queue."""
+        use = self.ledger.snapshot.use.get(queue)
+        return use.allocated.gpu / 1000 if use else 0
+
+
+def call(thing: Json, *nodes: str) -> Candidates:
+    """A call of `filter` or `prioritize` by node names."""
+    return CANDIDATES.read(msgspec.json.encode({"Pod": thing, "Nodes": None, "NodeNames": list(nodes)}))

@@ -1,0 +1,193 @@
+"""The verbs over HTTP: always 200, always an answer of the verb's own form."""
+
+import asyncio
+import io
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+from gpuyard.extender.metrics import VerbMetrics
+from gpuyard.extender.server import INTERNAL, Unavailable, Verb, application
+from gpuyard.extender.wire import (
+    BINDING,
+    CANDIDATES,
+    PREEMPTION,
+    Answer,
+    BindAnswer,
+    Binding,
+    FilterAnswer,
+    PreemptAnswer,
+    Preemption,
+)
+from prometheus_client import CollectorRegistry
+
+from tests.extender.builders import Bench, Json, node, pod, queue
+
+Calls = TestClient[Any, Any]
+
+NODES = [node(f"n{number}") for number in range(1, 5)]
+MIB = 1 << 20
+
+
+class Service:
+    """The application over a bench, with stand-ins for the verbs that a test does not speak of."""
+
+    def __init__(self, *things: Json) -> None:
+        self.bench = Bench(*things)
+        self.registry = CollectorRegistry()
+
+    def preempt(self, request: Preemption) -> PreemptAnswer:
+        raise Unavailable(f"nobody preempts for {request.pod.metadata.key}", away=True)
+
+    async def bind(self, request: Binding) -> BindAnswer:
+        await asyncio.sleep(0)
+        return BindAnswer(f"{request.pod_namespace}/{request.pod_name} {request.pod_uid} {request.node}")
+
+    def client(self, max_body: int = MIB) -> Calls:
+        verbs: list[Verb[Any]] = [
+            Verb("filter", CANDIDATES, self.bench.verbs.filter, lambda why: FilterAnswer(error=why)),
+            Verb("prioritize", CANDIDATES, self.bench.verbs.prioritize, lambda _: []),
+            Verb("preempt", PREEMPTION, self.preempt, lambda _: PreemptAnswer()),
+            Verb("bind", BINDING, self.bind, BindAnswer),
+        ]
+        return TestClient(TestServer(application(verbs, VerbMetrics(self.registry), max_body)))
+
+
+@pytest.fixture
+def service() -> Service:
+    return Service(*NODES, queue("team", limit=8))
+
+
+@pytest.fixture
+async def client(service: Service) -> AsyncIterator[Calls]:
+    async with service.client() as calls:
+        yield calls
+
+
+def body(pod: Json, *names: str) -> Json:
+    return {"Pod": pod, "Nodes": None, "NodeNames": list(names or ("n1", "n2", "n3", "n4"))}
+
+
+async def ask(client: Calls, verb: str, content: object) -> Any:  # noqa: ANN401 - JSON
+    raw = content if isinstance(content, bytes) else json.dumps(content).encode()
+    response = await client.post(
+        f"/scheduler/{verb}", data=io.BytesIO(raw), headers={"Content-Type": "application/json"}
+    )
+    assert response.status == 200
+    assert response.content_type == "application/json"
+    assert "Content-Length" in response.headers
+    return await response.json()
+
+
+def spelt_small(content: Json) -> Json:
+    return {key.lower(): value for key, value in content.items()}
+
+
+@pytest.mark.row("E-03", case="filter")
+async def test_filter_reads_names_in_lower_case(client: Calls) -> None:
+    assert (await ask(client, "filter", spelt_small(body(pod("p", "team")))))["NodeNames"]
+
+
+@pytest.mark.row("E-03", case="prioritize")
+async def test_prioritize_reads_names_in_lower_case(client: Calls) -> None:
+    answer = await ask(client, "prioritize", spelt_small(body(pod("p", "team"))))
+    assert {one["Host"] for one in answer} == {"n1", "n2", "n3", "n4"}
+
+
+@pytest.mark.row("E-03", case="bind")
+async def test_bind_reads_names_in_lower_case(client: Calls) -> None:
+    answer = await ask(client, "bind", {"podname": "p", "podnamespace": "ns", "poduid": "u", "node": "n1"})
+    assert answer == {"Error": "ns/p u n1"}
+
+
+@pytest.mark.row("E-09")
+async def test_two_hundred_calls_at_once_for_eight_units_get_exactly_eight(service: Service, client: Calls) -> None:
+    service.bench.put(*[pod(f"p{number}", "team") for number in range(200)])
+    calls = (ask(client, "filter", body(pod(f"p{number}", "team"))) for number in range(200))
+    answers = await asyncio.gather(*calls)
+    assert sum(bool(answer["NodeNames"]) for answer in answers) == 8
+    assert service.bench.used("team") == 8
+
+
+JUNK = {
+    "malformed": [b"", b"{", b"[]", b"null", b'{"Pod":', b"\xff\xfe", b"[" * 100_000],
+    "missing-pod": [b"{}", b'{"NodeNames":["n1"]}', b'{"Pod":null,"NodeNames":["n1"]}'],
+    "junk": [b"x" * (5 * MIB), b'{"a":"' + b"y" * (5 * MIB) + b'"}'],
+}
+CASES = [pytest.param(junk, marks=pytest.mark.row("E-13", case=case)) for case, junk in JUNK.items()]
+
+
+@pytest.mark.parametrize("junk", CASES)
+async def test_nonsense_is_answered_and_changes_nothing(service: Service, junk: list[bytes]) -> None:
+    before = service.bench.ledger.snapshot
+    async with service.client(max_body=64 * MIB) as client:
+        for nonsense in junk:
+            assert (await ask(client, "filter", nonsense))["Error"]
+            assert await ask(client, "prioritize", nonsense) == []
+            assert await ask(client, "preempt", nonsense) == {"NodeNameToMetaVictims": {}}
+            assert (await ask(client, "bind", nonsense))["Error"]
+        assert service.bench.ledger.snapshot is before
+        assert (await ask(client, "filter", body(pod("p", "team"))))["NodeNames"]
+
+
+@pytest.mark.row("E-24", case="over-limit")
+async def test_a_body_that_is_too_long_is_refused_and_the_next_is_answered(client: Calls) -> None:
+    answer = await ask(client, "filter", b"x" * (2 * MIB))
+    assert "longer" in answer["Error"]
+    assert (await ask(client, "filter", body(pod("p", "team"))))["NodeNames"]
+
+
+@pytest.mark.parametrize(
+    "count",
+    [
+        pytest.param(1_000, marks=pytest.mark.row("E-24", case="1000-nodes")),
+        pytest.param(5_000, marks=pytest.mark.row("E-24", case="5000-nodes")),
+    ],
+)
+async def test_thousands_of_whole_nodes_are_answered(service: Service, count: int) -> None:
+    padded = [node(f"w{number}") | {"padding": "x" * 5_300} for number in range(count)]
+    async with service.client(max_body=64 * MIB) as client:
+        answer = await ask(client, "filter", {"Pod": pod("p", "team"), "Nodes": {"items": padded}})
+    assert len(answer["Nodes"]["items"]) == 32
+    assert answer["Nodes"]["items"][0]["padding"] == "x" * 5_300
+
+
+async def test_what_cannot_be_decided_now_is_said_in_the_answer(service: Service, client: Calls) -> None:
+    service.bench.unavailable = "gpuyard is starting"
+    assert (await ask(client, "filter", body(pod("p", "team"))))["Error"] == "gpuyard is starting"
+    assert await ask(client, "prioritize", body(pod("p", "team"))) == []
+
+
+async def test_a_fault_of_our_own_is_answered_without_its_details(
+    service: Service, client: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: object) -> Answer:
+        raise KeyError("inside")
+
+    monkeypatch.setattr(service.bench.verbs, "_sighting", broken)
+    assert (await ask(client, "filter", body(pod("p", "team"))))["Error"] == INTERNAL
+
+
+async def test_who_must_look_elsewhere_loses_the_connection(client: Calls) -> None:
+    content = {"Pod": pod("p"), "NodeNameToMetaVictims": {}}
+    response = await client.post("/scheduler/preempt", json=content)
+    assert response.status == 200
+    assert response.headers["Connection"] == "close"
+
+
+async def test_only_the_verbs_are_served(client: Calls) -> None:
+    assert (await client.post("/scheduler/unknown", data=b"{}")).status == 404
+    assert (await client.get("/scheduler/filter")).status == 405
+
+
+async def test_calls_are_counted_by_verb_and_outcome(service: Service, client: Calls) -> None:
+    await ask(client, "filter", body(pod("p", "team")))
+    await ask(client, "filter", b"{")
+
+    def count(outcome: str) -> float | None:
+        return service.registry.get_sample_value("gpuyard_verb_calls_total", {"verb": "filter", "outcome": outcome})
+
+    assert (count("answered"), count("error")) == (1, 1)
+    assert service.registry.get_sample_value("gpuyard_verb_seconds_count", {"verb": "filter"}) == 2

@@ -1,0 +1,261 @@
+"""What kube-scheduler is told: limits, quotas and reservations, and nothing that changes from one time to the next."""
+
+import msgspec
+import pytest
+from gpuyard.extender import wire
+from gpuyard.extender.config import ExtenderConfig, Filter
+from gpuyard.extender.ledger import IN_FLIGHT
+from gpuyard.extender.server import Unavailable
+from gpuyard.extender.wire import HostPriority, WireError
+from msgspec.structs import replace
+
+from tests.extender.builders import Bench, call, group, node, pod, queue
+
+NODES = [node(f"n{number}") for number in range(1, 5)]
+NAMES = ["n1", "n2", "n3", "n4"]
+
+
+def running(name: str, count: int, **more: object) -> list[dict[str, object]]:
+    return [pod(f"{name}-{number}", name, on="n1", **more) for number in range(count)]  # type: ignore[arg-type]
+
+
+@pytest.mark.row("E-01")
+def test_a_pod_within_its_bounds_gets_names_and_no_reasons() -> None:
+    answer = Bench(*NODES, queue("team")).filter(pod("p", "team"))
+    assert set(answer.node_names or ()) == set(NAMES)
+    assert (answer.nodes, answer.failed_nodes, answer.failed_and_unresolvable_nodes, answer.error) == (None, {}, {}, "")
+
+
+@pytest.mark.row("E-01")
+def test_a_pod_over_its_limit_gets_one_sentence_for_every_node() -> None:
+    answer = Bench(*NODES, queue("team", limit=0)).filter(pod("p", "team"))
+    sentence = "queue team has a limit of 0 GPUs"
+    assert (answer.node_names, answer.failed_nodes, answer.error) == ([], {}, "")
+    assert answer.failed_and_unresolvable_nodes == dict.fromkeys(NAMES, sentence)
+
+
+@pytest.mark.row("E-02")
+def test_whole_nodes_come_back_whole() -> None:
+    bench = Bench(*NODES, queue("team"))
+    asked = msgspec.json.encode({"Pod": pod("p", "team"), "Nodes": {"items": NODES[:2]}, "NodeNames": None})
+    answer = msgspec.json.decode(wire.write(bench.verbs.filter(wire.CANDIDATES.read(asked))))
+    assert sorted(answer["Nodes"]["items"], key=str) == sorted(NODES[:2], key=str)
+    assert answer["NodeNames"] is None
+
+
+@pytest.mark.row("E-04", case="no-gpu")
+def test_a_pod_without_gpu_and_queue_gets_all_nodes_back_unchanged() -> None:
+    many = [f"x{number:03}" for number in range(100)]
+    assert Bench(*NODES).filter(pod("p", gpus=0), *many).node_names == many
+
+
+@pytest.mark.row("E-04", case="no-queue")
+def test_a_gpu_pod_without_queue_gets_the_best_nodes() -> None:
+    bench = Bench(*[node(f"n{number:03}") for number in range(50)])
+    assert len(bench.filter(pod("p")).node_names or ()) == 32
+    assert bench.used("") == 0
+
+
+@pytest.mark.row("E-05")
+def test_a_full_queue_refuses_with_the_same_bytes_every_time() -> None:
+    bench = Bench(*NODES, queue("team", limit=8), *running("team", 8))
+    asked = pod("p", "team")
+    answers = {wire.write(bench.filter(asked)) for _ in range(100)}
+    assert len(answers) == 1
+    assert b'"NodeNames":[]' in answers.pop()
+
+
+def test_the_sentence_holds_no_number_that_moves() -> None:
+    bench = Bench(*NODES, queue("team", limit=2), *running("team", 2))
+    before = bench.filter(pod("p", "team"))
+    bench.put(*running("team", 3)[2:])
+    assert wire.write(bench.filter(pod("p", "team"))) == wire.write(before)
+
+
+@pytest.mark.row("E-06")
+def test_a_pod_filtered_twice_in_one_cycle_is_reserved_once() -> None:
+    bench = Bench(*NODES, queue("team", limit=1))
+    asked = pod("p", "team", status={})
+    bench.put(asked)
+    assert bench.passes(asked, "n2")
+    assert bench.passes(asked)
+    assert bench.used("team") == 1
+
+
+@pytest.mark.row("E-07")
+def test_what_was_granted_and_is_not_bound_yet_is_taken() -> None:
+    bench = Bench(*NODES, queue("team", limit=8), *running("team", 7))
+    assert bench.passes(pod("a", "team"))
+    assert not bench.passes(pod("b", "team"))
+
+
+@pytest.mark.row("E-08", case="deleted")
+def test_a_deleted_pod_leaves_its_unit_to_the_next() -> None:
+    bench = Bench(*NODES, queue("team", limit=1))
+    first = pod("a", "team")
+    bench.put(first)
+    assert bench.passes(first)
+    bench.drop(first)
+    assert bench.passes(pod("b", "team"))
+
+
+@pytest.mark.row("E-08", case="expired")
+def test_a_reservation_that_nobody_confirms_ends_with_its_time() -> None:
+    bench = Bench(*NODES, queue("team", limit=1))
+    assert bench.passes(pod("a", "team"))
+    bench.now = 59
+    assert not bench.passes(pod("b", "team"))
+    bench.now = 60
+    assert bench.passes(pod("b", "team"))
+
+
+def test_a_pod_with_volumes_keeps_its_reservation_as_long_as_their_binding_may_take() -> None:
+    bench = Bench(*NODES, queue("team", limit=1))
+    assert bench.passes(pod("a", "team", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]))
+    bench.now = 659
+    assert not bench.passes(pod("b", "team"))
+
+
+def test_a_refusal_by_kube_scheduler_after_the_yes_gives_the_unit_back() -> None:
+    bench = Bench(*NODES, queue("team", limit=1))
+    assert bench.passes(pod("a", "team"))
+    bench.put(pod("a", "team", verdict="the volume could not be bound"))
+    bench.now = IN_FLIGHT
+    assert bench.passes(pod("b", "team"))
+
+
+def test_a_pod_that_is_refused_after_a_yes_gives_its_unit_back() -> None:
+    bench = Bench(*NODES, queue("team", limit=1))
+    first = pod("a", "team")
+    bench.put(first)
+    assert bench.passes(first)
+    bench.put(queue("team", limit=0))
+    assert not bench.passes(first)
+    assert bench.used("team") == 0
+
+
+@pytest.mark.row("E-25", case="preemptible")
+def test_over_its_quota_a_queue_may_borrow_with_preemptible_pods() -> None:
+    bench = Bench(*NODES, queue("team", quota=4), *running("team", 4, fixed=True), pod("x", "team", 2, on="n2"))
+    assert bench.passes(pod("p", "team"))
+
+
+@pytest.mark.row("E-25", case="non-preemptible")
+def test_over_its_quota_a_queue_may_not_borrow_for_good() -> None:
+    bench = Bench(*NODES, queue("team", quota=4), *running("team", 4, fixed=True), pod("x", "team", 2, on="n2"))
+    answer = bench.filter(pod("p", "team", fixed=True))
+    assert not answer.node_names
+    assert bench.refusals == ["NonPreemptibleOverQuota"]
+
+
+@pytest.mark.row("E-26")
+def test_a_department_at_its_limit_refuses_and_is_named() -> None:
+    bench = Bench(*NODES, queue("dept", limit=2), queue("team", parent="dept"), queue("other", parent="dept"))
+    bench.put(*running("other", 2))
+    reasons = bench.filter(pod("p", "team")).failed_and_unresolvable_nodes
+    assert set(reasons.values()) == {"queue dept has a limit of 2 GPUs"}
+
+
+@pytest.mark.row("E-29")
+def test_the_best_few_of_many_fitting_nodes_are_offered() -> None:
+    bench = Bench(queue("team"), *[node(f"n{number:03}") for number in range(50)], config=_short())
+    bench.put(*[pod(f"u{number}", "team", number, on=f"n{number:03}") for number in range(1, 8)])
+    offered = [f"n{number:03}" for number in range(1, 50, 2)]
+    answer = bench.filter(pod("p", "team"), *offered)
+    assert (answer.node_names or [])[:4] == ["n007", "n005", "n003", "n001"]
+    assert len(answer.node_names or ()) == 10
+    assert set(answer.node_names or ()) <= set(offered)
+
+
+@pytest.mark.row("E-29")
+def test_all_of_a_few_fitting_nodes_are_offered() -> None:
+    bench = Bench(*NODES, queue("team"))
+    assert sorted(bench.filter(pod("p", "team"), "n4", "n2").node_names or ()) == ["n2", "n4"]
+
+
+@pytest.mark.row("E-30")
+def test_gpus_of_an_init_container_count_as_the_larger_of_both() -> None:
+    bench = Bench(*NODES, queue("team", limit=4))
+    assert bench.passes(pod("a", "team", 1, init=3))
+    assert bench.used("team") == 3
+    assert not bench.passes(pod("b", "team", 2))
+
+
+def test_a_pod_of_an_unknown_queue_waits_and_hears_the_nearest_name() -> None:
+    reasons = Bench(*NODES, queue("team-red")).filter(pod("p", "team-rad")).failed_and_unresolvable_nodes
+    assert "team-rad" in reasons["n1"]
+    assert "team-red" in reasons["n1"]
+
+
+def test_a_gang_that_is_not_whole_waits() -> None:
+    bench = Bench(*NODES, queue("team"), group("g", 2, "team"))
+    first, second = (pod(name, annotations={"pod-group-name": "g"}) for name in ("a", "b"))
+    bench.put(first)
+    assert not bench.passes(first)
+    bench.put(second)
+    assert bench.passes(first)
+
+
+def test_a_gang_must_fit_its_limit_as_a_whole() -> None:
+    members = [pod(name, annotations={"pod-group-name": "g"}) for name in ("a", "b", "c")]
+    bench = Bench(*NODES, queue("team", limit=2), group("g", 3, "team"), *members)
+    assert not bench.passes(members[0])
+    bench.put(queue("team", limit=3))
+    assert [bench.passes(member) for member in members] == [True, True, True]
+    assert bench.used("team") == 3
+
+
+def test_a_default_queue_governs_pods_that_name_none() -> None:
+    bench = Bench(*NODES, queue("rest", limit=1), config=ExtenderConfig(default_queue="rest"))
+    assert bench.passes(pod("a"))
+    assert not bench.passes(pod("b"))
+
+
+def test_pods_without_queue_are_refused_where_that_is_wanted() -> None:
+    bench = Bench(*NODES, config=ExtenderConfig(pods_without_queue="refuse"))
+    assert not bench.passes(pod("p"))
+    assert bench.refusals == ["QueueMissing"]
+
+
+def test_a_pod_that_cannot_be_read_is_refused_with_the_field() -> None:
+    bench = Bench(*NODES, queue("team"))
+    answer = bench.filter(pod("p", "team", 0, annotations={"gpu-fraction": "half"}))
+    assert "gpu-fraction" in answer.failed_and_unresolvable_nodes["n1"]
+    assert bench.refusals == ["Unreadable"]
+
+
+def test_a_call_without_nodes_reserves_nothing() -> None:
+    bench = Bench(queue("team"))
+    assert bench.verbs.filter(call(pod("p", "team"))).node_names == []
+    assert bench.used("team") == 0
+
+
+def test_nothing_is_decided_while_the_cluster_is_not_known() -> None:
+    bench = Bench(*NODES, queue("team"))
+    bench.unavailable = "not yet"
+    for verb in (bench.verbs.filter, bench.verbs.prioritize):
+        with pytest.raises(Unavailable, match="not yet"):
+            verb(call(pod("p", "team"), "n1"))
+    assert not bench.ledger.entries
+
+
+def test_a_pod_without_a_name_is_no_pod() -> None:
+    with pytest.raises(WireError, match="name"):
+        Bench(*NODES).filter(pod("") | {"metadata": {}})
+
+
+@pytest.mark.row("E-11")
+def test_every_node_asked_about_gets_a_whole_number_of_points() -> None:
+    bench = Bench(*NODES, queue("team"), pod("u", "team", 6, on="n2"), pod("v", "team", 3, on="n3"))
+    found = bench.verbs.prioritize(call(pod("p", "team"), "n1", "n2", "n3", "unknown"))
+    assert found == [HostPriority("n1", 0), HostPriority("n2", 9), HostPriority("n3", 5), HostPriority("unknown", 0)]
+
+
+def test_a_lower_limit_of_the_answer_is_obeyed_at_once() -> None:
+    bench = Bench(*[node(f"n{number:03}") for number in range(50)], queue("team"))
+    bench.config = replace(bench.config, filter=Filter(max_nodes=12))
+    assert len(bench.filter(pod("p", "team")).node_names or ()) == 12
+
+
+def _short() -> ExtenderConfig:
+    return ExtenderConfig(filter=Filter(max_nodes=10))
