@@ -7,7 +7,7 @@ BIN := .venv/bin
 STAMP := .venv/.made-from
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo demo-down check lint types unit test bench soak lock clean
+.PHONY: help venv demo demo-down image check lint types unit test bench soak lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from gpuyard.sandbox.releases import Say
 
 SUITE = "bookworm"
-VARIANT = ("--variant=minbase", "--include=ca-certificates")
 UNUSED = (
     "usr/share/doc",
     "usr/share/info",
@@ -35,11 +34,16 @@ PACKAGES = {"dockerd": "docker.io", "iptables": "iptables", "debootstrap": "debo
 SYSTEM = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-def base(docker: Docker, folders: Folders, say: Say) -> str:
-    """The base image's name; it is made if the engine does not have it."""
-    image = f"gpuyard.io/debian:{SUITE}-{_key()}"
+def base(docker: Docker, folders: Folders, say: Say, arch: str = "") -> str:
+    """The base image's name; it is made if the engine does not have it.
+
+    For another processor than this machine's, `arch`, it holds Python too: nothing could be installed in it later.
+    """
+    arch = arch or architecture()
+    image = f"gpuyard.io/debian:{SUITE}-{_key(arch)}"
     if not docker.has(image):
-        docker.ask("import", "--change", 'CMD ["bash"]', str(_archive(folders, say)), image)
+        changes = ["--change", 'CMD ["bash"]', "--platform", f"linux/{arch}"]
+        docker.ask("import", *changes, str(_archive(folders, say, arch)), image)
     return image
 
 
@@ -58,19 +62,25 @@ def can_install() -> bool:
     return os.geteuid() == 0 and shutil.which("apt-get", path=SYSTEM) is not None
 
 
-def _key() -> str:
-    return hashlib.sha256(repr((SUITE, VARIANT, UNUSED, architecture())).encode()).hexdigest()[:12]
+def _key(arch: str) -> str:
+    return hashlib.sha256(repr((SUITE, _variant(arch), UNUSED, arch)).encode()).hexdigest()[:12]
 
 
-def _archive(folders: Folders, say: Say) -> Path:
-    archive = folders.root / "images" / f"{SUITE}-{_key()}.tar"
+def _variant(arch: str) -> list[str]:
+    if arch == architecture():
+        return ["--variant=minbase", "--include=ca-certificates"]
+    return ["--variant=minbase", "--include=ca-certificates,python3", "--foreign", f"--arch={arch}"]
+
+
+def _archive(folders: Folders, say: Say, arch: str) -> Path:
+    archive = folders.root / "images" / f"{SUITE}-{_key(arch)}.tar"
     with held(archive.with_suffix(".lock"), lambda: say("another gpuyard is making the base image: waiting")):
         if not archive.exists():
-            _make(archive, say)
+            _make(archive, say, arch)
     return archive
 
 
-def _make(archive: Path, say: Say) -> None:
+def _make(archive: Path, say: Say, arch: str) -> None:
     if not can_install():
         raise SandboxError(
             "base image",
@@ -78,16 +88,25 @@ def _make(archive: Path, say: Say) -> None:
             remedy="Let the Docker engine reach Docker Hub, or use `gpuyard sandbox up --ground processes`.",
         )
     install(("debootstrap",), say)
-    say(f"making a base image of Debian {SUITE} packages (about a minute)")
+    say(f"making a base image of Debian {SUITE} packages for {arch} (about a minute)")
     with tempfile.TemporaryDirectory(dir=archive.parent) as folder:
         root = Path(folder) / "root"
-        _run(["debootstrap", *VARIANT, SUITE, str(root)])
+        _run(["debootstrap", *_variant(arch), SUITE, str(root)])
+        if arch != architecture():
+            _unpack_all(root)
         for path in UNUSED:
             _empty(root / path)
         (root / "etc" / "machine-id").write_text("")
         partial = Path(folder) / "base.tar"
         _run(["tar", "--numeric-owner", "--sort=name", "-C", str(root), "-cf", str(partial), "."])
         partial.rename(archive)
+
+
+def _unpack_all(root: Path) -> None:
+    """Unpack every package; their own set-up would have to run on the other processor, and Python runs without."""
+    for package in sorted((root / "var" / "cache" / "apt" / "archives").glob("*.deb")):
+        _run(["dpkg-deb", "--extract", str(package), str(root)])
+    shutil.rmtree(root / "debootstrap")
 
 
 def _empty(folder: Path) -> None:

@@ -29,6 +29,11 @@ class Docker:
         """The environment for programs that talk to this engine."""
         return {**os.environ, **self.variables}
 
+    @property
+    def name(self) -> str:
+        """Where the engine is, for people."""
+        return self.variables.get("DOCKER_HOST", "your Docker engine")
+
     def answers(self) -> bool:
         """Whether an engine is there and lets us in."""
         try:
@@ -55,10 +60,11 @@ class Docker:
         """Whether the engine holds this image."""
         return self._run("image", "inspect", "--format", "{{.Id}}", image).returncode == 0
 
-    def build(self, context: Path, tag: str, **values: str) -> None:
+    def build(self, context: Path, tag: str, labels: Mapping[str, str] | None = None, **values: str) -> None:
         """Build a folder's Dockerfile; its steps use the machine's network, so they reach what the machine reaches."""
+        marks = [text for name, value in (labels or {}).items() for text in ("--label", f"{name}={value}")]
         settings = [text for name, value in values.items() for text in ("--build-arg", f"{name.upper()}={value}")]
-        self.ask("build", "--network", "host", "--tag", tag, *settings, str(context))
+        self.ask("build", "--network", "host", "--tag", tag, *marks, *settings, str(context))
 
     def pull(self, image: str) -> bool:
         """Fetch an image; False if its registry does not answer at once, or refuses."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import sys
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from gpuyard.sandbox.kind.private import PrivateEngine
 from gpuyard.sandbox.locks import held
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from gpuyard.sandbox.folders import Folders
     from gpuyard.sandbox.releases import Say
 
@@ -33,6 +36,42 @@ def engine(folders: Folders, say: Say, *, private: bool | None = None) -> Engine
 
     Raises SandboxError that says what is missing when there is none and we cannot start one.
     """
+    user = _of_user(say, private=private)
+    if user:
+        return user
+    with _own(folders) as own:
+        return Engine(own.start(say), private=True)
+
+
+@contextlib.contextmanager
+def borrowed(folders: Folders, say: Say, needed: Callable[[], object]) -> Iterator[Engine]:
+    """An engine for the length of the block; one of our own is stopped at its end unless it is still `needed`."""
+    user = _of_user(say)
+    if user:
+        yield user
+        return
+    with _own(folders) as own:
+        yield Engine(own.start(say), private=True)
+        if not needed():
+            own.stop()
+
+
+def release(folders: Folders) -> None:
+    """Stop our own engine, or clean up after it if it crashed."""
+    with _own(folders) as own:
+        own.stop()
+
+
+@contextlib.contextmanager
+def _own(folders: Folders) -> Iterator[PrivateEngine]:
+    """Our own engine, for us alone."""
+    home = folders.root / "kind" / "engine"
+    with held(home.with_suffix(".lock")):
+        yield PrivateEngine(home)
+
+
+def _of_user(say: Say, *, private: bool | None = None) -> Engine | None:
+    """The engine that answers; None if we have to use our own."""
     user = Docker()
     if private is not True and user.answers():
         return Engine(user, private=False)
@@ -41,18 +80,8 @@ def engine(folders: Folders, say: Say, *, private: bool | None = None) -> Engine
             "Docker engine", "the engine in which this sandbox was made does not answer", remedy="Start Docker again."
         )
     _need_own(say)
-    if private is None and user.answers():  # the package may have started one
-        return Engine(user, private=False)
-    home = folders.root / "kind" / "engine"
-    with held(home.with_suffix(".lock")):
-        return Engine(PrivateEngine(home).start(say), private=True)
-
-
-def release(folders: Folders) -> None:
-    """Stop our own engine, or clean up after it if it crashed."""
-    own = PrivateEngine(folders.root / "kind" / "engine")
-    with held(own.home.with_suffix(".lock")):
-        own.stop()
+    # The package that was just installed may have started one.
+    return Engine(user, private=False) if private is None and user.answers() else None
 
 
 def _need_own(say: Say) -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 RECIPES = Path(__file__).parent / "images"
 OFFICIAL = "kindest/node:v1.36.4@sha256:099e049362a1526b2db71494e1947aae99bd16290d7c895f2b7ea312e3cbfaed"
 BUILT = "gpuyard.io/node"
+PYTHON = "gpuyard.io/python"
 NETWORK = "gpuyard.io/pod-network"
 
 # Programs beside the image's own runtime, and programs that a node runs by their well-known path.
@@ -61,8 +62,21 @@ def node(engine: Engine, folders: Folders, say: Say) -> str:
     with held(folders.root / "kind" / "images.lock", lambda: say("another gpuyard is building it: waiting")):
         if not docker.has(built):
             _build(docker, built, {name: found.path for name, found in programs.items()}, folders, say)
-            _forget_others(docker, built)
+            if engine.private:
+                _forget_others(docker, built)
     return built
+
+
+def python(docker: Docker, folders: Folders, say: Say) -> str:
+    """The name of a base image with Debian's Python, built if need be."""
+    recipe = RECIPES / "python"
+    base = debian.base(docker, folders, say)
+    key = hashlib.sha256(base.encode() + (recipe / "Dockerfile").read_bytes()).hexdigest()[:12]
+    image = f"{PYTHON}:{key}"
+    if not docker.has(image):
+        say("building a base image with Debian's Python")
+        docker.build(recipe, image, base=base)
+    return image
 
 
 def kubernetes() -> str:
@@ -149,7 +163,8 @@ def _copy_plain(source: Path, target: Path) -> None:
 
 
 def _forget_others(docker: Docker, image: str) -> None:
-    """Remove node images of earlier recipes, and the layers of builds that were broken off."""
+    """Remove node images of earlier recipes, and the layers that no image is made of any more."""
+    docker.ask("image", "prune", "--force")
     for other in docker.lines("image", "ls", "--format", "{{.Repository}}:{{.Tag}}", BUILT):
         if other != image:
             with contextlib.suppress(SandboxError):  # a cluster still runs on it
