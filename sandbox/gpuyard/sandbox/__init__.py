@@ -9,9 +9,9 @@ Everything here blocks; from asyncio call it through `asyncio.to_thread`.
 """
 
 from gpuyard.sandbox.cluster import Cluster as Cluster
-from gpuyard.sandbox.cluster import down as down
-from gpuyard.sandbox.cluster import find as find
-from gpuyard.sandbox.cluster import names as names
-from gpuyard.sandbox.cluster import up as up
 from gpuyard.sandbox.errors import SandboxError as SandboxError
+from gpuyard.sandbox.lifecycle import down as down
+from gpuyard.sandbox.lifecycle import find as find
+from gpuyard.sandbox.lifecycle import names as names
+from gpuyard.sandbox.lifecycle import up as up
 from gpuyard.sandbox.spec import Spec as Spec

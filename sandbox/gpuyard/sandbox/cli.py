@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 import msgspec
-from gpuyard.sandbox import cluster as clusters
-from gpuyard.sandbox import processes
+from gpuyard.sandbox import lifecycle, processes
 from gpuyard.sandbox.components import COMPONENTS
 from gpuyard.sandbox.errors import SandboxError
 from gpuyard.sandbox.spec import Spec
@@ -49,7 +48,7 @@ def up(ground: str, **wanted: Any) -> None:  # noqa: ANN401, ARG001 - click pass
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     try:
-        cluster = clusters.up(spec)
+        cluster = lifecycle.up(spec)
     except SandboxError as error:
         raise Failure(str(error)) from error
     click.echo(f"export KUBECONFIG={cluster.kubeconfig}")
@@ -61,7 +60,7 @@ def up(ground: str, **wanted: Any) -> None:  # noqa: ANN401, ARG001 - click pass
 def down(ground: str, name: str) -> None:  # noqa: ARG001 - one ground so far
     """Remove a sandbox and all it left, also after a crash."""
     try:
-        found = clusters.down(name)
+        found = lifecycle.down(name)
     except SandboxError as error:
         raise Failure(str(error)) from error
     click.echo(f"sandbox {name} is removed" if found else f"there is no sandbox {name}")
@@ -72,7 +71,7 @@ def down(ground: str, name: str) -> None:  # noqa: ARG001 - one ground so far
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def status(name: str | None, output: str) -> None:
     """Show the sandboxes, their components and files."""
-    known = clusters.names()
+    known = lifecycle.names()
     reports = [report(each) for each in known if name in (None, each)]
     if output == "json":
         click.echo(msgspec.json.format(msgspec.json.encode(reports)).decode())
@@ -84,7 +83,7 @@ def status(name: str | None, output: str) -> None:
 
 def report(name: str) -> dict[str, Any]:
     """Everything that can be said about a sandbox, for JSON and for the table."""
-    cluster = clusters.find(name)
+    cluster = lifecycle.find(name)
     if cluster is None:
         return {"name": name, "ground": "processes", "state": "broken", "components": []}
     running = cluster.processes

@@ -94,6 +94,7 @@ def _controller_manager(place: Place) -> list[str]:
         f"--kubeconfig={kubeconfig}",
         f"--authentication-kubeconfig={kubeconfig}",
         f"--authorization-kubeconfig={kubeconfig}",
+        "--authentication-skip-lookup=true",  # there are no client certificates here to look up an authority for
         "--bind-address=127.0.0.1",
         f"--secure-port={place.ports['kube-controller-manager']}",
         "--leader-elect=false",  # there is one, and a restarted one need not wait for its own lease
@@ -111,6 +112,7 @@ def _scheduler(place: Place) -> list[str]:
         f"--config={place.path('scheduler.yaml')}",
         f"--authentication-kubeconfig={kubeconfig}",
         f"--authorization-kubeconfig={kubeconfig}",
+        "--authentication-skip-lookup=true",  # there are no client certificates here to look up an authority for
         "--bind-address=127.0.0.1",
         f"--secure-port={place.ports['kube-scheduler']}",
     ]
@@ -132,9 +134,19 @@ ETCD = Component("etcd", _etcd, "http://127.0.0.1:{port}/health")
 API_SERVER = Component(
     "kube-apiserver", _api_server, "https://127.0.0.1:{port}/readyz", reads=("tokens.csv", "audit-policy.yaml")
 )
-CONTROLLER_MANAGER = Component("kube-controller-manager", _controller_manager, "https://127.0.0.1:{port}/healthz")
-SCHEDULER = Component("kube-scheduler", _scheduler, "https://127.0.0.1:{port}/readyz", reads=("scheduler.yaml",))
-KWOK = Component("kwok", _kwok, "http://127.0.0.1:{port}/healthz", reads=("stages.yaml",))
+CONTROLLER_MANAGER = Component(
+    "kube-controller-manager",
+    _controller_manager,
+    "https://127.0.0.1:{port}/healthz",
+    reads=("controller-manager.kubeconfig",),
+)
+SCHEDULER = Component(
+    "kube-scheduler",
+    _scheduler,
+    "https://127.0.0.1:{port}/readyz",
+    reads=("scheduler.kubeconfig", "scheduler.yaml"),
+)
+KWOK = Component("kwok", _kwok, "http://127.0.0.1:{port}/healthz", reads=("kwok.kubeconfig", "stages.yaml"))
 
 # Each group needs the one before it; within a group all start at once.
 GROUPS = ((ETCD,), (API_SERVER,), (CONTROLLER_MANAGER, SCHEDULER, KWOK))

@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from gpuyard.sandbox.components import Place
 
 OURS = Path(__file__).parent
+RECORD = "sandbox.json"
 
 # Kubeconfig file: (user, group). The scheduler and the controller manager get the rights that every cluster gives them.
+ADMINISTRATOR = "gpuyard-admin"
 USERS = {
-    "kubeconfig": ("gpuyard-admin", "system:masters"),
+    "kubeconfig": (ADMINISTRATOR, "system:masters"),
     "kwok.kubeconfig": ("kwok", "system:masters"),
     "scheduler.kubeconfig": ("system:kube-scheduler", ""),
     "controller-manager.kubeconfig": ("system:kube-controller-manager", ""),
@@ -38,19 +40,13 @@ class Record(msgspec.Struct, frozen=True):
 def read(folder: Path) -> Record | None:
     """The record in a sandbox's folder; None if there is none, or none that can be read."""
     try:
-        return msgspec.json.decode(
-            (folder / "sandbox.json").read_bytes(), type=Record, dec_hook=lambda kind, value: kind(value)
-        )
+        return msgspec.json.decode((folder / RECORD).read_bytes(), type=Record, dec_hook=_construct)
     except (OSError, msgspec.DecodeError):
         return None
 
 
-def write_record(folder: Path, record: Record) -> None:
-    """Replace the record in one step."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    partial = folder / "sandbox.json.partial"
-    partial.write_bytes(msgspec.json.format(msgspec.json.encode(record, enc_hook=str)))
-    partial.rename(folder / "sandbox.json")
+def _construct(kind: type, value: object) -> object:
+    return kind(value)
 
 
 def new_tokens() -> dict[str, str]:
@@ -58,13 +54,15 @@ def new_tokens() -> dict[str, str]:
     return {user: secrets.token_hex(16) for user, _ in USERS.values()}
 
 
-def write(place: Place, tokens: dict[str, str]) -> None:
-    """Write every file that the components read."""
+def write(place: Place, record: Record) -> None:
+    """Write the record, and every file that the components read."""
     folder = place.folder
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     (folder / "logs").mkdir(exist_ok=True)
-    _private(folder / "tokens.csv", _token_table(tokens))
+    _write_record(folder, record)
+    _private(folder / "tokens.csv", _token_table(record.tokens))
     for name, (user, _) in USERS.items():
-        _private(folder / name, yaml.safe_dump(_kubeconfig(place, user, tokens[user]), sort_keys=False))
+        _private(folder / name, yaml.safe_dump(_kubeconfig(place, user, record.tokens[user]), sort_keys=False))
     policy = place.spec.audit_policy or OURS / "audit-policy.yaml"
     (folder / "audit-policy.yaml").write_bytes(policy.read_bytes())
     (folder / "stages.yaml").write_bytes((OURS / "stages.yaml").read_bytes())
@@ -89,6 +87,13 @@ def scheduler_config(place: Place) -> dict[str, Any]:
             raise SandboxError("scheduler configuration", f"{source} has no extenders for {place.spec.extender_url}")
         config["extenders"] = [{**one, "urlPrefix": place.spec.extender_url} for one in config["extenders"]]
     return config
+
+
+def _write_record(folder: Path, record: Record) -> None:
+    """Replace the record in one step: nobody ever reads half of it."""
+    partial = folder / f"{RECORD}.partial"
+    _private(partial, msgspec.json.format(msgspec.json.encode(record, enc_hook=str)).decode())
+    partial.rename(folder / RECORD)
 
 
 def _token_table(tokens: dict[str, str]) -> str:

@@ -22,6 +22,10 @@ POLL = 0.1
 class PortTakenError(SandboxError):
     """Somebody else took the component's port before the component did."""
 
+    def __init__(self, component: str, port: int, log: list[str]) -> None:
+        super().__init__(f"start of {component}", f"port {port} is taken", log=log)
+        self.component = component
+
 
 def log_of(folder: Path, component: str) -> Path:
     """Where a component of the sandbox in `folder` writes its log."""
@@ -54,14 +58,14 @@ def wait_ready(component: Component, process: Process, place: Place, within: flo
 def _ended(component: Component, place: Place) -> SandboxError:
     lines = last_lines(log_of(place.folder, component.name))
     if any("address already in use" in line for line in lines):
-        return PortTakenError(f"start of {component.name}", f"port {place.ports[component.name]} is taken", log=lines)
+        return PortTakenError(component.name, place.ports[component.name], lines)
     return _failed(component, place, "the process ended")
 
 
 def _failed(component: Component, place: Place, problem: str) -> SandboxError:
     log = log_of(place.folder, component.name)
     lines = last_lines(log)
-    remedy = f"The whole log is {log}; `gpuyard sandbox down --name {place.spec.name}` removes what there is."
+    remedy = f"The whole log is {log}; `gpuyard sandbox down --name {place.spec.name}` and `up` begin anew."
     if any("no space left on device" in line for line in lines):
         remedy = f"The disk is full: make room for {place.folder} and run `gpuyard sandbox up` again."
     return SandboxError(f"start of {component.name}", problem, log=lines, remedy=remedy)
