@@ -1,10 +1,11 @@
-# Every command does its own set-up: the environment in .venv is made, and made anew when requirements/ changes.
+# Every command does its own set-up: the environment in .venv is made, and made anew when requirements/dev.txt changes.
 # Real clusters come from `gpuyard sandbox` (sandbox/README.md), which keeps its binaries in ~/.cache/gpuyard.
 
 PYTHON ?= python3
 GROUND ?= processes
 BIN := .venv/bin
-STAMP := .venv/.made-from
+STAMP := .venv/.made
+INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
 .PHONY: help venv demo demo-down image check lint types unit test bench soak lock clean
@@ -12,15 +13,18 @@ STAMP := .venv/.made-from
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
-venv: $(STAMP) ## the Python environment in .venv
+venv: $(INSTALLED) ## the Python environment in .venv
 
-$(STAMP): requirements/dev.txt pyproject.toml
+$(STAMP): requirements/dev.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "gpuyard needs Python 3.11 or newer; $(PYTHON) is older. Name one: make PYTHON=python3.12 ..." >&2; exit 1; }
 	@echo "==> making .venv from requirements/dev.txt (once; about a minute)" >&2
 	@$(PYTHON) -m venv --clear .venv || \
 	  { echo "python3 -m venv does not work here; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@touch $@
+
+$(INSTALLED): $(STAMP) pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
@@ -29,6 +33,9 @@ demo: venv ## a real control plane, 4 nodes x 8 mock GPUs, pods that get GPUs by
 
 demo-down: venv ## end the demo and leave nothing behind
 	@$(BIN)/gpuyard demo --ground $(GROUND) --down
+
+image: venv ## the product image, in the Docker engine that answers, or in the sandbox's own
+	@$(BIN)/python -m gpuyard.sandbox.kind.product $(if $(ARCH),--arch $(ARCH))
 
 lint types unit: venv
 	@$(BIN)/python -m tests.run $@
