@@ -3,7 +3,7 @@
 Both walk the tree of queues from the root, comparing queues by their best workload, and look again after each one taken.
 """
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Mapping
 from heapq import heappop, heappush
 
@@ -70,15 +70,57 @@ class Tree:
         return found
 
 
-class WaitingLine:
-    """Workloads that wait for places, best first."""
+Entry = tuple[JobKey, Amounts]
+"""A workload in line: its key, and what its next chunk counts."""
 
-    def __init__(self, scratch: Scratch, teams: Iterable[Team] = ()) -> None:
+
+class Backlog:
+    """Everybody who waits, by queue, in order. It stands behind the lines of trials: their order depends on it too."""
+
+    def __init__(self, scratch: Scratch, teams: Iterable[Team]) -> None:
+        self._scratch = scratch
+        self.by_queue: dict[str, list[Entry]] = {}
+        self._entries: dict[str, Entry] = {}
+        for team in teams:
+            entry = self._entries[team.workload.key] = entry_of(scratch, team)
+            self.by_queue.setdefault(team.workload.queue or "", []).append(entry)
+        for entries in self.by_queue.values():
+            entries.sort()
+
+    def update(self, team: Team) -> None:
+        """Look again at a workload whose pods have changed."""
+        entries = self.by_queue.setdefault(team.workload.queue or "", [])
+        old = self._entries.pop(team.workload.key, None)
+        if old is not None:
+            del entries[bisect_left(entries, old)]
+        if any(map(self._scratch.waits, team.pods)):
+            entry = self._entries[team.workload.key] = entry_of(self._scratch, team)
+            insort(entries, entry)
+
+
+def entry_of(scratch: Scratch, team: Team, need: Amounts | None = None) -> Entry:
+    """A workload as it stands in line."""
+    if need is None:
+        need = scratch.need(starting_chunk(team, scratch.wants_place))
+    return job_key(team), need
+
+
+class WaitingLine:
+    """Workloads that wait for places, best first. Those of a backlog stand in line too, but nobody calls them."""
+
+    def __init__(self, scratch: Scratch, teams: Iterable[Team] = (), backlog: Backlog | None = None) -> None:
         self._scratch = scratch
         self._tree = Tree(scratch, last=False)
-        self._heaps: dict[str, list[tuple[JobKey, Amounts]]] = {}
+        self._heaps: dict[str, list[Entry]] = {}
+        self._called: set[str] = set()
+        self._left = 0
+        self._backlog = backlog.by_queue if backlog else {}
+        self._passed: dict[str, int] = {}
         for team in teams:
             self.push(team)
+        for queue, entries in self._backlog.items():
+            if entries:
+                self._tree.enter(queue)
 
     def push(self, team: Team, need: Amounts | None = None) -> None:
         """Let a workload take its place in line, with what its next chunk counts; its queue must exist."""
@@ -86,23 +128,48 @@ class WaitingLine:
         heap = self._heaps.setdefault(queue, [])
         if not heap:
             self._tree.enter(queue)
-        if need is None:
-            need = self._scratch.need(starting_chunk(team, self._scratch.wants_place))
-        heappush(heap, (job_key(team), need))
+        self._called.add(team.workload.key)
+        self._left += 1
+        heappush(heap, entry_of(self._scratch, team, need))
 
     def pop(self) -> Team | None:
-        """The workload that is next; None when nobody waits."""
-        queue = self._tree.next(self._head)
-        if queue is None:
-            return None
-        heap = self._heaps[queue]
-        key, _ = heappop(heap)
-        if not heap:
+        """The workload that is next; None when nobody who was pushed is left."""
+        while self._left and (queue := self._tree.next(self._head)) is not None:
+            key = self._take(queue)
+            if key in self._called:
+                self._left -= 1
+                return self._scratch.team(key)
+        return None
+
+    def _take(self, queue: str) -> str:
+        (_, _, _, key), _ = self._first(queue)
+        heap = self._heaps.get(queue)
+        if heap and heap[0][0][3] == key:
+            heappop(heap)
+        else:
+            self._passed[queue] = self._passed.get(queue, 0) + 1
+        if self._first_of(queue) is None:
             self._tree.leave(queue)
-        return self._scratch.team(key[3])
+        return key
+
+    def _first(self, queue: str) -> Entry:
+        first = self._first_of(queue)
+        assert first is not None, "a queue without workloads is not in the walk"  # noqa: S101
+        return first
+
+    def _first_of(self, queue: str) -> Entry | None:
+        heap, waiting = self._heaps.get(queue), self._backlog.get(queue, ())
+        at = self._passed.get(queue, 0)
+        while at < len(waiting) and waiting[at][0][3] in self._called:
+            at += 1
+        self._passed[queue] = at
+        behind = waiting[at] if at < len(waiting) else None
+        if heap and (behind is None or heap[0] < behind):
+            return heap[0]
+        return behind
 
     def _head(self, queue: str) -> tuple[object, Amounts, Amounts]:
-        key, need = self._heaps[queue][0]
+        key, need = self._first(queue)
         return key, need, NOTHING
 
 
@@ -117,17 +184,8 @@ class Pools:
             if keys and queue in scratch.accounts.by_name:
                 self._by_queue.setdefault(queue, {})[priority] = keys
         self._fresh: dict[str, list[str]] = {}
-        for key in scratch.changed:
-            self._note_fresh(key)
-
-    def _note_fresh(self, pod_key: str) -> None:
-        pod = self._scratch.snapshot.pods.get(pod_key)
-        if pod is None or not self._scratch.active(pod):
-            return
-        workload = self._scratch.team(pod.workload).workload
-        known = self._by_queue.get(workload.queue or "", {}).get(workload.priority, {})
-        if workload.preemptible and workload.key not in known:
-            self._fresh.setdefault(workload.queue or "", []).append(workload.key)
+        changed = {pod.workload for key in scratch.changed if (pod := scratch.snapshot.pods.get(key))}
+        self.refresh(scratch.team(key) for key in sorted(changed))
 
     def queues(self) -> Iterable[str]:
         """The queues that have possible victims."""
@@ -144,7 +202,7 @@ class Pools:
         if pool is None:
             keys = {key for some in self._by_queue.get(queue, {}).values() for key in some}
             keys.update(self._fresh.get(queue, ()))
-            teams = (self._scratch.team(key) for key in keys)
+            teams = filter(self._may_lose, map(self._scratch.team, keys))
             pool = self._pools[queue] = sorted(((job_key(team), team) for team in teams), key=lambda x: x[0])
         return pool
 
@@ -152,11 +210,16 @@ class Pools:
         """Look again at workloads whose pods have changed."""
         for team in teams:
             queue = team.workload.queue or ""
-            if queue in self._pools or queue not in self._by_queue:
-                pool = self.of(queue)
-                pool[:] = [entry for entry in pool if entry[1] is not team]
-                if team.workload.preemptible and any(map(self._scratch.active, team.pods)):
-                    insort(pool, (job_key(team), team), key=lambda x: x[0])
+            pool = self._pools.get(queue)
+            if pool is None:
+                self._fresh.setdefault(queue, []).append(team.workload.key)
+                continue
+            pool[:] = [entry for entry in pool if entry[1] is not team]
+            if self._may_lose(team):
+                insort(pool, (job_key(team), team), key=lambda x: x[0])
+
+    def _may_lose(self, team: Team) -> bool:
+        return team.workload.preemptible and any(map(self._scratch.active, team.pods))
 
 
 class VictimLine:

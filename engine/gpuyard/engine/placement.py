@@ -66,10 +66,11 @@ class Placer:
         if scores or pod.shape.preferred or self._company.concerns(pod):
             return self._best(pod, self._all(nodes), scores or {})
         if pod.shape.gpus:
-            return self._by_index(pod.shape, pod.shape.gpus, nodes)
+            return self._by_index(pod, nodes)
         if pod.shape.shared:
-            joined = self._best(pod, self._sharing(pod.shape, nodes), {})
-            return joined or self._by_index(pod.shape, pod.shape.devices, nodes)
+            if self._spread:
+                return self._best(pod, self._all(nodes), {})
+            return self._best(pod, self._sharing(pod.shape, nodes), {}) or self._by_index(pod, nodes)
         return self._best(pod, self._all(nodes), {})
 
     def nodes_for(self, pod: Pod, within: Nodes = None) -> Nodes:
@@ -100,23 +101,24 @@ class Placer:
         names = self._rooms.shared if nodes is None else self._rooms.shared & nodes
         return [name for name in names if self._rooms[name].could_join(shape)]
 
-    def _by_index(self, shape: Shape, gpus: int, nodes: Nodes) -> Spot | None:
-        """The best node for whole GPUs (or for new shared ones), through the index."""
+    def _by_index(self, pod: Pod, nodes: Nodes) -> Spot | None:
+        """The best node for whole GPUs, or for new shared ones, through the index."""
+        gpus = pod.shape.gpus or pod.shape.devices
         slots = [slot for slot in self._rooms.slots() if slot[1] >= gpus]
         slots.sort(key=lambda slot: slot[1], reverse=self._spread)
         ready = [slot for slot in slots if slot[0] >= gpus]
-        return self._first(ready, shape, nodes, Room.fits_now) or self._first(slots, shape, nodes, _always)
+        return self._first(ready, pod, nodes, Room.fits_now) or self._first(slots, pod, nodes, _always)
 
     def _first(
-        self, slots: list[tuple[int, int]], shape: Shape, nodes: Nodes, check: Callable[[Room, Shape], bool]
+        self, slots: list[tuple[int, int]], pod: Pod, nodes: Nodes, check: Callable[[Room, Shape], bool]
     ) -> Spot | None:
         for _, level in groupby(slots, key=lambda slot: slot[1]):
             shelves = [self._rooms.shelf(slot) for slot in level]
             for name in shelves[0] if len(shelves) == 1 else merge(*shelves):
                 if nodes is None or name in nodes:
                     room = self._rooms[name]
-                    if room.node.open and room.fits_later(shape) and check(room, shape):
-                        return self._spot_in(shape, room)
+                    if room.node.open and room.fits_later(pod.shape) and check(room, pod.shape):
+                        return self._spot_in(pod, room)
         return None
 
     def _best(self, pod: Pod, names: Iterable[str], scores: Mapping[str, int]) -> Spot | None:
@@ -136,21 +138,24 @@ class Placer:
         return (
             -preference(shape, room.node) - self._company.preference(pod, room.node.name),
             -scores.get(room.node.name, 0),
-            -(shape.shared and room.could_join(shape)),
+            -(shape.shared and not self._spread and room.could_join(shape)),
             -room.fits_now(shape),
             0 if shape.wants_gpu or not room.node.gpus else 1,
             -free if self._spread else free,
         )
 
     def _spot(self, pod: Pod, room: Room) -> Spot:
-        spot = self._spot_in(pod.shape, room)
+        spot = self._spot_in(pod, room)
         if spot.now and not self._company.allows(pod, spot.node, now=True):
             return msgspec.structs.replace(spot, now=False)
         return spot
 
-    def _spot_in(self, shape: Shape, room: Room) -> Spot:
-        groups = room.choose_groups(shape, spread=self._spread) if shape.shared else ()
-        return Spot(room.node.name, groups, room.fits_now(shape) and room.has_now(shape, groups))
+    def _spot_in(self, pod: Pod, room: Room) -> Spot:
+        if not pod.shape.shared:
+            return Spot(room.node.name, (), room.fits_now(pod.shape))
+        own = pod.gpu_groups if pod.node == room.node.name else ()
+        groups = room.choose_groups(pod.shape, own, spread=self._spread)
+        return Spot(room.node.name, groups, room.fits_now(pod.shape) and room.has_now(pod.shape, groups))
 
 
 def _always(_room: Room, _shape: Shape) -> bool:

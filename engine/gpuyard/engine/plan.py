@@ -16,7 +16,7 @@ from gpuyard.engine import gates, protection, reclaim
 from gpuyard.engine.accounts import Accounts
 from gpuyard.engine.failures import Equals, Harder, chunk_key
 from gpuyard.engine.gang import Team, starting_chunk
-from gpuyard.engine.line import Pools, VictimLine, WaitingLine
+from gpuyard.engine.line import Backlog, Pools, VictimLine, WaitingLine
 from gpuyard.engine.model import Amounts, Pod, State, Workload
 from gpuyard.engine.placement import Placer
 from gpuyard.engine.promises import standing_places
@@ -152,16 +152,17 @@ class Cycle:
 
     def _consolidate(self) -> Steps:
         if self.settings.max_moved:
-            yield from self._search_all("consolidate", self._may_consolidate, self._consolidation())
+            yield from self._search_all("consolidate", self._may_consolidate, self._consolidation)
 
     def _reclaim(self) -> Steps:
-        yield from self._search_all("reclaim", self._may_reclaim, self._reclaiming())
+        yield from self._search_all("reclaim", self._may_reclaim, self._reclaiming)
 
     def _preempt(self) -> Steps:
-        yield from self._search_all("preempt", self._may_preempt, self._preemption())
+        yield from self._search_all("preempt", self._may_preempt, self._preemption)
 
-    def _search_all(self, phase: Phase, gate: Callable[[Team], bool], rules: Rules) -> Steps:
+    def _search_all(self, phase: Phase, gate: Callable[[Team], bool], make: Callable[[Backlog], Rules]) -> Steps:
         line = WaitingLine(self.scratch, self.waiting())
+        rules = make(Backlog(self.scratch, self.waiting()))
         harder = Harder(self.scratch)
         while (team := line.pop()) is not None:
             yield
@@ -174,16 +175,20 @@ class Cycle:
                 harder.remember(team, scope)
                 self._hold(team, starting_chunk(team, self.scratch.waits))
             else:
-                self._commit(phase, found)
+                self._commit(rules, found)
 
-    def _commit(self, phase: Phase, found: Trial) -> None:
+    def _commit(self, rules: Rules, found: Trial) -> None:
         disturbed = found.disturbed(self.scratch)
         self.guard.spend(disturbed)
-        self.record.commit(phase, found.trigger, found.pods, [pod for chunk in found.chunks for pod in chunk.pods])
+        self.record.commit(
+            rules.phase, found.trigger, found.pods, [pod for chunk in found.chunks for pod in chunk.pods]
+        )
         self.failed.pop(found.trigger.workload.key, None)
         self.refused.pop(found.trigger.workload.key, None)
-        if self._pools is not None:
-            self._pools.refresh([found.trigger, *(self.scratch.team(chunk.workload) for chunk in found.chunks)])
+        changed = [found.trigger, *(self.scratch.team(key) for key in dict.fromkeys(c.workload for c in disturbed))]
+        self.pools.refresh(changed)
+        for team in changed:
+            rules.backlog.update(team)
 
     def _is_delayed(self, team: Team) -> bool:
         until = protection.delay_until(self.snapshot, team)
@@ -208,9 +213,10 @@ class Cycle:
         asked = sum(self.scratch.claim(pod).gpu for pod in starting_chunk(team, self.scratch.waits))
         return team.workload.preemptible and asked <= self.scratch.rooms.free_milli()
 
-    def _consolidation(self) -> Rules:
+    def _consolidation(self, backlog: Backlog) -> Rules:
         return Rules(
             phase="consolidate",
+            backlog=backlog,
             line=lambda trigger: VictimLine(
                 self.scratch, self.pools, sorted(self.pools.queues()), lambda team: team is not trigger
             ),
@@ -231,9 +237,10 @@ class Cycle:
         workload = team.workload
         return reclaim.may_take(self.accounts, workload.queue or "", self._need(team), preemptible=workload.preemptible)
 
-    def _reclaiming(self) -> Rules:
+    def _reclaiming(self, backlog: Backlog) -> Rules:
         return Rules(
             phase="reclaim",
+            backlog=backlog,
             line=self._reclaim_line,
             may_evict=lambda trigger, team, pods: self._is_free_to_go(trigger, team, pods, reclaims=True),
             affordable=self.guard.affordable,
@@ -279,8 +286,8 @@ class Cycle:
             return False
         budgets = self.guard.budgets_against(pods)
         if budgets:
-            facts = Protected(budgets=budgets)
-            self.hindered.setdefault(trigger.workload.key, Waiting(Reason.PROTECTED_BY_BUDGET, facts))
+            safe = Waiting(Reason.PROTECTED_BY_BUDGET, Protected(budgets=budgets))
+            self.hindered.setdefault(trigger.workload.key, safe)
         return not budgets
 
     # --- preempt
@@ -289,9 +296,10 @@ class Cycle:
         lowest = self.pools.lowest(team.workload.queue or "")
         return lowest is not None and lowest < team.workload.priority
 
-    def _preemption(self) -> Rules:
+    def _preemption(self, backlog: Backlog) -> Rules:
         return Rules(
             phase="preempt",
+            backlog=backlog,
             line=lambda trigger: VictimLine(
                 self.scratch,
                 self.pools,

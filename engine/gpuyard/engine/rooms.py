@@ -8,7 +8,7 @@ A `Room` is one node; `Rooms` finds them by free whole GPUs. Three things happen
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from gpuyard.engine.model import GPU, Node, Shape
 from gpuyard.engine.snapshot import Occupancy, Slot, Snapshot, share_of_gpu
@@ -67,14 +67,9 @@ class Room:
         return joined + max(0, self.later if when else min(self.now, self.later))
 
     def joins(self, group: str, share: int, when: int) -> bool:
-        """Whether a shared GPU in use has room for another `share`; now (0) or later (1)."""
+        """Whether a shared GPU that stays in use has room for another `share`; now (0) or later (1)."""
         held, stays = self.groups[group]
-        return (
-            max(held, stays) > 0
-            and stays + share <= GPU
-            and (stays > 0 or self.later > 0)
-            and (when == 1 or held + share <= GPU)
-        )
+        return 0 < stays <= GPU - share and (when == 1 or held + share <= GPU)
 
     def could_join(self, shape: Shape) -> bool:
         """Whether a shared GPU in use has room for a part of this size."""
@@ -87,11 +82,18 @@ class Room:
         fresh = sum(group not in self.groups for group in groups)
         return fresh <= self.now and all(self.joins(group, share, 0) for group in groups if group in self.groups)
 
-    def choose_groups(self, shape: Shape, *, spread: bool) -> tuple[str, ...]:
-        """The GPUs for a shared request that fits: the fullest first and whole free ones last, or the reverse to spread."""
+    def choose_groups(self, shape: Shape, own: Sequence[str], *, spread: bool) -> tuple[str, ...]:
+        """The GPUs for a shared request that fits: the fullest first and whole free ones last, or the reverse to spread.
+
+        Of the whole ones those that the pod itself has left, then those that are free already, then those being freed.
+        """
         share = share_of_gpu(shape, self.node.gpu_memory)
-        joined = sorted((g for g in self.groups if self.joins(g, share, 1)), key=lambda g: (-max(self.groups[g]), g))
-        fresh = list(_unused_names(self.groups, min(max(0, self.later), shape.devices)))
+        joined = sorted((g for g in self.groups if self.joins(g, share, 1)), key=lambda g: (-self.groups[g][1], g))
+        leaving = [*(g for g in own if g in self.groups), *sorted(g for g in self.groups if g not in own)]
+        freed = [g for g in leaving if not self.groups[g][1]]
+        new = _unused_names(self.groups, min(max(0, self.now), shape.devices))
+        mine = sum(g in own for g in freed)
+        fresh = [*freed[:mine], *new, *freed[mine:]][: max(0, self.later)]
         ranked = [*fresh, *reversed(joined)] if spread else [*joined, *fresh]
         return tuple(ranked[: shape.devices])
 
@@ -121,12 +123,12 @@ class Room:
             del self.groups[group]
 
 
-def _unused_names(taken: object, count: int) -> Iterator[str]:
+def _unused_names(taken: Collection[str], count: int) -> Iterator[str]:
     """New names for shared GPUs of a node: `gpu-0`, `gpu-1`, …"""
     number = 0
     while count > 0:
         name = f"gpu-{number}"
-        if name not in taken:  # type: ignore[operator]
+        if name not in taken:
             count -= 1
             yield name
         number += 1
@@ -139,11 +141,8 @@ class Rooms:
         self._snapshot = snapshot
         self._rooms: dict[str, Room] = {}
         self._shelves: dict[Slot, list[str]] = {}
-        self._fresh: dict[Slot, object] = {}
-        for (idle, releasing), names in snapshot.slots.items():
-            if names:
-                self._fresh.setdefault((idle, idle + releasing), names)
-        self.free_later = sum(max(0, later) * len(names) for (_, later), names in self._fresh.items())  # type: ignore[arg-type]
+        self._fresh = {(idle, idle + releasing): names for (idle, releasing), names in snapshot.slots.items() if names}
+        self.free_later = sum(max(0, later) * len(names) for (_, later), names in self._fresh.items())
         self.shared = set(snapshot.sharing)
 
     def __getitem__(self, name: str) -> Room:
@@ -167,7 +166,7 @@ class Rooms:
         """The open nodes with exactly these free GPUs, by name."""
         names = self._shelves.get(slot)
         if names is None:
-            names = self._shelves[slot] = sorted(self._fresh.pop(slot, ()))  # type: ignore[call-overload]
+            names = self._shelves[slot] = sorted(self._fresh.pop(slot, ()))
         return names
 
     def shift(self, name: str, shape: Shape, groups: Sequence[str], now: int, later: int) -> None:

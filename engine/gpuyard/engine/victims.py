@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 import msgspec
 from gpuyard.engine.accounts import Accounts
 from gpuyard.engine.gang import Team, evicting_chunk, starting_chunk
-from gpuyard.engine.line import VictimLine, WaitingLine, rest_of
+from gpuyard.engine.line import Backlog, VictimLine, WaitingLine, rest_of
 from gpuyard.engine.model import NOTHING, Amounts, Pod
 from gpuyard.engine.reporter import Reporter
 from gpuyard.engine.scratch import Place, Scratch, Status
@@ -83,6 +83,7 @@ class Rules(msgspec.Struct, frozen=True):
     affordable: Callable[[Chunks], Chunks]
     """The chunks, without those that disruption budgets do not allow."""
     acceptable: Callable[[Trial], bool]
+    backlog: Backlog
 
 
 Steps = Generator[None, None, Trial | None]
@@ -227,7 +228,7 @@ class Search:
 
     def _place_again(self, pods: Sequence[Pod], chunks: Chunks) -> bool:
         """Give the workload and its victims places in queue order; then what is left of the victims, as far as it goes."""
-        line = WaitingLine(self._scratch)
+        line = WaitingLine(self._scratch, backlog=self._rules.backlog)
         line.push(self._trigger, self._scratch.need(pods))
         for key in dict.fromkeys(chunk.workload for chunk in chunks):
             line.push(self._scratch.team(key))

@@ -1,0 +1,295 @@
+"""What would let a waiting pod run: the smallest single change of each kind, found by trying it on the snapshot.
+
+Each kind is first tried as large as it makes sense. If the pod runs then, the smallest step that is enough is looked for
+between that and no change at all; what is returned has been tried, and so has one unit less, which was not enough. Where no
+single change helps, the two causes are named: why the pod waits, and why it still would once that is lifted.
+"""
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+from gpuyard.engine.changes import (
+    MEGABYTE,
+    STEPS,
+    UNITS,
+    AddNode,
+    Asked,
+    BoundKind,
+    Change,
+    Lapse,
+    MakePreemptible,
+    Raise,
+    Relax,
+    Resource,
+    Shrink,
+    SmallerGang,
+    UseQueue,
+    Wait,
+    flat,
+    waiting_pods,
+)
+from gpuyard.engine.constraints import selects
+from gpuyard.engine.model import GPU, RESOURCES, UNLIMITED, Amounts, Node
+from gpuyard.engine.result import Evict, FinalState, Foreign, NoQueue, Outcome, Until, Waiting
+from gpuyard.engine.settings import Settings
+from gpuyard.engine.settle import settle
+from gpuyard.engine.snapshot import UNUSED, Snapshot
+
+PLACED = frozenset({FinalState.RUNNING, FinalState.BOUND, FinalState.NOMINATED})
+
+
+class Option(msgspec.Struct, frozen=True, kw_only=True):
+    """A change that lets the pod run, where it runs then, and at whose cost."""
+
+    change: Change
+    node: str
+    evicted: tuple[str, ...] = ()
+    """Pods that lose their places for good and would not without the change."""
+    moved: tuple[str, ...] = ()
+    """Pods that go on elsewhere."""
+
+
+class Advice(msgspec.Struct, frozen=True, kw_only=True):
+    """What would help one waiting pod. Without `options`, `causes` are the two that stand in the way together."""
+
+    pod: str
+    options: tuple[Option, ...] = ()
+    causes: tuple[Waiting, ...] = ()
+
+
+def advise(snapshot: Snapshot, settings: Settings, pod: str, outcome: Outcome | None = None) -> Advice | None:
+    """What would let a pod run that waits at the end of `outcome` (of this snapshot); None for one that does not wait."""
+    before = outcome or settle(snapshot, settings)
+    waiting = before.pending.get(pod)
+    if waiting is None:
+        return None
+    case = _Case(snapshot, settings, pod, waiting, before)
+    options = tuple(case.option(change) for find in _FINDERS for change in find(case))
+    causes = () if options else (waiting, *case.second_cause())
+    return Advice(pod=pod, options=options, causes=causes)
+
+
+class _Case:
+    """One waiting pod, and the trials made for it."""
+
+    def __init__(self, snapshot: Snapshot, settings: Settings, pod: str, waiting: Waiting, before: Outcome) -> None:
+        self.snapshot = snapshot
+        self.pod = snapshot.pods[pod]
+        self.workload = snapshot.workloads[self.pod.workload]
+        self.waiting = waiting
+        self._settings = settings
+        self._before = before
+        self._outcomes: dict[Change, Outcome] = {}
+        self._lifts: list[Change] = []
+
+    @property
+    def asked(self) -> Amounts:
+        """What the waiting pods of the workload count in its queue together."""
+        claims = [self.snapshot.claim_of(p) for p in waiting_pods(self.snapshot, self.workload.key)]
+        return Amounts(*(sum(column) for column in zip(*claims, strict=True)))
+
+    def helps(self, change: Change) -> bool:
+        """Whether the pod runs with the change."""
+        return self._after(change).final[self.pod.key].state in PLACED
+
+    def lift(self, change: Change) -> bool:
+        """As `helps`, of a change as large as makes sense, which is remembered for the search of a second cause."""
+        self._lifts.append(change)
+        return self.helps(change)
+
+    def _after(self, change: Change) -> Outcome:
+        outcome = self._outcomes.get(change)
+        if outcome is None:
+            outcome = self._outcomes[change] = settle(change.apply(self.snapshot), self._settings)
+        return outcome
+
+    def smallest(self, make: Callable[[int], Change], fails: int, helps: int, guess: int | None = None) -> Change:
+        """The change next to one that fails, between a number that does and one that helps; `guess` is tried first."""
+        if guess is not None and min(fails, helps) < guess < max(fails, helps):
+            fails, helps = self._probed(make, fails, helps, guess)
+        while abs(helps - fails) > 1:
+            middle = (helps + fails) // 2
+            if self.helps(make(middle)):
+                helps = middle
+            else:
+                fails = middle
+        return make(helps)
+
+    def _probed(self, make: Callable[[int], Change], fails: int, helps: int, guess: int) -> tuple[int, int]:
+        if not self.helps(make(guess)):
+            return guess, helps
+        less = guess + (1 if fails > helps else -1)
+        return (fails, less) if less != fails and self.helps(make(less)) else (less, guess)
+
+    def option(self, change: Change) -> Option:
+        """A change that helps, with its cost."""
+        outcome = self._after(change)
+        gone = sorted(_evicted(outcome) - _evicted(self._before))
+        return Option(
+            change=change,
+            node=outcome.final[self.pod.key].node,
+            evicted=tuple(p for p in gone if outcome.final[p].state not in PLACED),
+            moved=tuple(p for p in gone if outcome.final[p].state in PLACED),
+        )
+
+    def second_cause(self) -> Iterator[Waiting]:
+        """Why the pod would still wait once its reason is lifted; nothing where no lift changes the reason."""
+        reasons = (self._after(change).pending[self.pod.key] for change in self._lifts)
+        return iter(next(([r] for r in reasons if r != self.waiting and _differs(r, self.waiting)), []))
+
+
+def _differs(one: Waiting, other: Waiting) -> bool:
+    """Whether two reasons are two causes, and not one with other numbers."""
+    queues = [getattr(w.facts, "queue", "") for w in (one, other)]
+    return one.reason is not other.reason or queues[0] != queues[1]
+
+
+def _evicted(outcome: Outcome) -> set[str]:
+    return {a.pod for cycle in outcome.cycles for a in cycle.actions if isinstance(a, Evict)}
+
+
+# --- one finder for each kind, in the order in which the options are listed
+
+
+def _wait(case: _Case) -> Iterator[Change]:
+    facts, now = case.waiting.facts, case.snapshot.now
+    if isinstance(facts, Until) and facts.until > now and case.lift(Wait(until=facts.until)):
+        yield case.smallest(lambda at: Wait(until=at), now, facts.until)
+
+
+def _lapse(case: _Case) -> Iterator[Change]:
+    plans = sorted({p.plan for p in case.snapshot.promises if p.workload != case.workload.key})
+    yield from filter(case.lift, (Lapse(plan=plan) for plan in plans))
+
+
+def _use_queue(case: _Case) -> Iterator[Change]:
+    facts = case.waiting.facts
+    name = facts.nearest if isinstance(facts, NoQueue) else facts.wanted if isinstance(facts, Foreign) else ""
+    if name in case.snapshot.queues:
+        yield from filter(case.lift, [UseQueue(workload=case.workload.key, queue=name)])
+
+
+def _relax(case: _Case) -> Iterator[Change]:
+    shape, key = case.pod.shape, case.workload.key
+    demands = [Relax(workload=key, demand="selector", key=label) for label, _ in shape.selector]
+    demands += [Relax(workload=key, demand="affinity")] if shape.affinity else []
+    if any(not term.weight for term in shape.pod_affinity):
+        demands.append(Relax(workload=key, demand="pod_affinity"))
+    if any(not term.weight for term in shape.pod_anti_affinity):
+        demands.append(Relax(workload=key, demand="pod_anti_affinity"))
+    taints = sorted({taint.key for node in case.snapshot.fleet.nodes.values() for taint in node.taints})
+    demands += [Relax(workload=key, demand="taint", key=taint) for taint in taints]
+    yield from filter(case.lift, demands)
+
+
+_KINDS: tuple[BoundKind, ...] = ("limit", "quota")
+_NAMES: tuple[Resource, ...] = ("gpu", "cpu", "memory")
+
+
+def _raise(case: _Case) -> Iterator[Change]:
+    asked = case.asked
+    for queue in case.snapshot.path(case.workload.queue):
+        for kind in _KINDS:
+            for n, resource in enumerate(_NAMES):
+                if asked[n]:
+                    yield from _raise_one(case, queue, kind, resource)
+
+
+def _raise_one(case: _Case, name: str, kind: BoundKind, resource: Resource) -> Iterator[Change]:
+    n, unit = RESOURCES.index(resource), UNITS[resource]
+    queue, use, asked = case.snapshot.queues[name], case.snapshot.use.get(name, UNUSED), case.asked[n]
+    bound = (queue.limit if kind == "limit" else queue.quota)[n]
+    used = (use.fixed if kind == "quota" and not case.workload.preemptible else use.allocated)[n]
+    enough = -(-(max(bound, use.requested[n]) + asked) // unit)
+
+    def make(steps: int) -> Change:
+        return Raise(queue=name, resource=resource, kind=kind, to=steps * unit)
+
+    if bound != UNLIMITED and case.lift(make(enough)):
+        yield case.smallest(make, bound // unit, enough, -(-(used + asked) // unit))
+
+
+def _smaller_gang(case: _Case) -> Iterator[Change]:
+    gang, key = case.workload.gang, case.workload.key
+    if flat(gang) and gang.minimum > 1 and case.lift(SmallerGang(workload=key, to=1)):
+        yield case.smallest(lambda n: SmallerGang(workload=key, to=n), gang.minimum, 1)
+
+
+_FLOORS: tuple[tuple[Asked, int], ...] = (("gpus", 1), ("fraction", 1), ("gpu_memory", 1), ("cpu", 0), ("memory", 0))
+
+
+def _shrink(case: _Case) -> Iterator[Change]:
+    for field, floor in _FLOORS:
+        yield from _shrink_one(case, field, floor)
+
+
+def _shrink_one(case: _Case, field: Asked, floor: int) -> Iterator[Change]:
+    shape, step = case.pod.shape, STEPS[field]
+    asks = -(-getattr(shape, field) // step)
+
+    def make(steps: int) -> Change:
+        return Shrink(workload=case.workload.key, shape=shape, field=field, to=steps * step)
+
+    if asks > floor and case.lift(make(floor)):
+        yield case.smallest(make, asks, floor)
+
+
+def _make_preemptible(case: _Case) -> Iterator[Change]:
+    if not case.workload.preemptible:
+        yield from filter(case.lift, [MakePreemptible(workload=case.workload.key)])
+
+
+def _add_node(case: _Case) -> Iterator[Change]:
+    shape = case.pod.shape
+    if not shape.wants_gpu:
+        return
+    waiting = [p for keys in case.snapshot.waiting.values() for key in keys for p in case.snapshot.members[key]]
+    mine, everybody = (_gpus(sum(case.snapshot.claim_of(p).gpu for p in some)) for some in (case_pods(case), waiting))
+    sizes = sorted({max(mine, shape.gpus), max(everybody, mine)})
+    enough = next((n for n in sizes if case.lift(AddNode(node=_node(case, n)))), None)
+    if enough is not None:
+        yield case.smallest(lambda n: AddNode(node=_node(case, n)), 0, enough, mine)
+
+
+def case_pods(case: _Case) -> list:  # type: ignore[type-arg]
+    return waiting_pods(case.snapshot, case.workload.key)
+
+
+def _gpus(milli: int) -> int:
+    return -(-milli // GPU)
+
+
+def _node(case: _Case, gpus: int) -> Node:
+    """A node like the largest of those whose labels suit the pod, with room for whatever comes with its GPUs."""
+    shape, fleet = case.pod.shape, case.snapshot.fleet
+    alike = [n for n in fleet.nodes.values() if selects(shape, n)]
+    model = max(alike, key=lambda n: (n.gpus, n.name), default=None)
+    labels = dict(model.labels) if model else dict(shape.selector)
+    asked = case.asked
+    return Node(
+        name=_unused("new-node", fleet.nodes),
+        gpus=gpus,
+        cpu=max(n.cpu for n in [*fleet.nodes.values()]) + asked.cpu if fleet.nodes else asked.cpu,
+        memory=max((n.memory for n in fleet.nodes.values()), default=0) + asked.memory,
+        gpu_memory=model.gpu_memory if model else fleet.largest_gpu,
+        labels=labels,
+    )
+
+
+def _unused(name: str, taken: object) -> str:
+    while name in taken:  # type: ignore[operator]
+        name += "-x"
+    return name
+
+
+_FINDERS: tuple[Callable[[_Case], Iterator[Change]], ...] = (
+    _wait,
+    _lapse,
+    _use_queue,
+    _relax,
+    _raise,
+    _smaller_gang,
+    _shrink,
+    _make_preemptible,
+    _add_node,
+)
