@@ -1,7 +1,6 @@
 """The yardstick: a fixed piece of work, so that figures are multiples of it and mean the same on any machine."""
 
 import time
-from statistics import median
 
 ROUNDS = 3_000_000
 KEYS = 5_000
@@ -14,8 +13,3 @@ def loop() -> float:
     for i in range(ROUNDS):
         counts[i % KEYS] = counts.get(i % KEYS, 0) + i
     return time.perf_counter() - start
-
-
-def yardstick(runs: int = 3) -> float:
-    """Give the median of a few runs of the loop, in seconds."""
-    return median(loop() for _ in range(runs))
