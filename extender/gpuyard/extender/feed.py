@@ -110,15 +110,15 @@ class Feed:
 
     def queues(self, batch: Batch[Queue]) -> None:
         """Queues have changed; the refused ones get another chance."""
-        wanted = self._refused
-        self._refused = {}
+        earlier, self._refused = self._refused, {}
         for change in batch.changes:
+            name = _key(change.old or change.new)
+            earlier.pop(name, None)
             if change.new is None:
-                wanted.pop(_key(change.old), None)
-                self._ledger.drop_queue(_key(change.old))
+                self._ledger.drop_queue(name)
             else:
-                wanted[_key(change.new)] = change.new
-        for name, seen in sorted(wanted.items()):
+                self._put_queue(name, change.new)
+        for name, seen in sorted(earlier.items()):
             self._put_queue(name, seen)
 
     def _put_queue(self, name: str, seen: Queue) -> None:

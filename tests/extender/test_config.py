@@ -1,0 +1,64 @@
+"""ExtenderConfig: strict, with the defaults that the documents name."""
+
+from pathlib import Path
+
+import pytest
+from gpuyard.common.settings import SettingsError, parse
+from gpuyard.extender.config import VOLUME_TTL, ExtenderConfig
+
+HEAD = "apiVersion: gpuyard.io/v1alpha1\nkind: ExtenderConfig\n"
+
+
+def config(text: str = "") -> ExtenderConfig:
+    return parse((HEAD + text).encode(), ExtenderConfig, "extender.yaml")
+
+
+def test_defaults() -> None:
+    made = config()
+    assert made == ExtenderConfig()
+    assert (made.filter.max_nodes, made.reservation.ttl) == (32, 60)
+    assert (made.engine.default_queue, made.engine.pods_without_queue, made.engine.namespace_match) == (
+        "",
+        "pass",
+        "off",
+    )
+
+
+def test_everything_set() -> None:
+    made = config(
+        "defaultQueue: rest\npodsWithoutQueue: refuse\nnamespaceMatch: label\n"
+        "filter: {maxNodes: 10}\nreservation: {ttl: 2m}\n"
+    )
+    assert (made.filter.max_nodes, made.reservation.ttl) == (10, 120)
+    assert (made.engine.default_queue, made.engine.pods_without_queue) == ("rest", "refuse")
+    assert made.engine.namespace_match == "label"
+
+
+def test_a_bare_off_is_read_as_it_is_meant() -> None:
+    assert config("namespaceMatch: off\n").engine.namespace_match == "off"
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("filter: {maxNodes: 9}\n", "filter.maxNodes"),
+        ("filter: {most: 9}\n", "most"),
+        ("namespaceMatch: on\n", "namespaceMatch"),
+        ("reservation: {ttl: 60}\n", "reservation.ttl"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_its_place(text: str, where: str) -> None:
+    with pytest.raises(SettingsError, match=where):
+        config(text)
+
+
+def test_pods_with_volumes_have_the_time_that_volumes_take() -> None:
+    made = config("reservation: {ttl: 30s}\n")
+    assert made.ttl(claims_volumes=False) == 30
+    assert made.ttl(claims_volumes=True) == VOLUME_TTL
+    assert config("reservation: {ttl: 15m}\n").ttl(claims_volumes=True) == 900
+
+
+def test_the_shipped_sample_is_valid(tmp_path: Path) -> None:
+    sample = Path(__file__).parents[2] / "manifests" / "samples" / "extender-config.yaml"
+    assert parse(sample.read_bytes(), ExtenderConfig, str(tmp_path)) == ExtenderConfig()

@@ -1,0 +1,120 @@
+"""How what the watches show gets into the ledger."""
+
+from gpuyard.common.kube.client import Client
+from gpuyard.extender.config import ExtenderConfig
+from gpuyard.extender.ledger import Phase
+
+from tests.extender.builders import Bench, node, pod, queue
+
+
+def phase(bench: Bench, name: str) -> Phase:
+    return bench.ledger.entries[f"ns/{name}"].phase
+
+
+def test_a_pod_lives_and_is_gone() -> None:
+    bench = Bench(node("n1"), queue("team"))
+    bench.put(pod("p", "team"))
+    assert phase(bench, "p") is Phase.PENDING
+    bench.put(running := pod("p", "team", on="n1"))
+    assert phase(bench, "p") is Phase.BOUND
+    bench.drop(running)
+    assert not bench.ledger.entries
+    assert not bench.translator.pods
+
+
+def test_a_node_grows_and_goes() -> None:
+    bench = Bench(node("n1", 4))
+    bench.put(node("n1", 8))
+    assert bench.ledger.snapshot.fleet.nodes["n1"].gpus == 8
+    bench.drop(node("n1"))
+    assert not bench.ledger.snapshot.fleet.nodes
+
+
+def test_a_heartbeat_changes_nothing() -> None:
+    bench = Bench(node("n1"))
+    before = bench.ledger.snapshot
+    bench.put(node("n1"))
+    assert bench.ledger.snapshot is before
+
+
+def test_a_node_that_cannot_be_read_is_told() -> None:
+    bench = Bench(node("n1") | {"spec": {"taints": [{"key": "k", "effect": "Sometimes"}]}})
+    assert "Sometimes" in bench.reports[0]
+
+
+def test_a_queue_changes_and_goes() -> None:
+    bench = Bench(queue("team", limit=1))
+    bench.put(queue("team", limit=2))
+    assert bench.ledger.snapshot.queues["team"].limit.gpu == 2000
+    bench.drop(queue("team"))
+    assert not bench.ledger.snapshot.queues
+
+
+def test_a_queue_with_nonsense_leaves_the_last_good_one_in_force() -> None:
+    bench = Bench(queue("team", limit=1))
+    bench.put(queue("team", limit=-7))
+    assert bench.ledger.snapshot.queues["team"].limit.gpu == 1000
+    assert "queue team" in bench.reports[0]
+    assert "limit" in bench.reports[0]
+
+
+def test_queues_in_a_circle_are_refused_until_the_circle_is_open() -> None:
+    bench = Bench(queue("a"), queue("b", parent="a"))
+    bench.put(queue("a", parent="b"))
+    assert bench.ledger.snapshot.queues["a"].parent == ""
+    assert "ancestor" in bench.reports[0]
+    bench.put(queue("b"))
+    assert bench.ledger.snapshot.queues["a"].parent == "b"
+
+
+def test_a_refused_queue_that_is_deleted_is_forgotten() -> None:
+    bench = Bench(queue("a"), queue("b", parent="a"))
+    bench.put(bad := queue("a", parent="b"))
+    bench.drop(bad)
+    bench.put(queue("b"))
+    assert set(bench.ledger.snapshot.queues) == {"b"}
+
+
+def test_labels_of_namespaces_are_kept() -> None:
+    named = {"kind": "Namespace", "metadata": {"name": "ns", "labels": {"kai.scheduler/queue": "team"}}}
+    bench = Bench(named, config=ExtenderConfig(namespace_match="label"))
+    assert bench.ledger.snapshot.namespaces == {"ns": "team"}
+    bench.drop(named)
+    assert bench.ledger.snapshot.namespaces == {}
+
+
+def test_a_pod_with_a_fault_is_told_and_counted() -> None:
+    bench = Bench(node("n1"), queue("team"), pod("p", "team", on="n1", annotations={"gpu-fraction": "half"}))
+    assert "pod ns/p" in bench.reports[0]
+    assert bench.used("team") == 1
+
+
+def test_after_a_start_only_undecided_pods_are_adopted() -> None:
+    bench = Bench(node("n1"), queue("team"))
+    claims = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
+    bench.put(
+        pod("undecided", "team"),
+        pod("refused", "team", verdict="0/1 nodes"),
+        pod("volumes", "team", verdict="0/1 nodes", volumes=claims),
+        pod("gated", "team", schedulingGates=[{"name": "g"}]),
+        pod("free"),
+        pod("running", "team", on="n1"),
+    )
+    bench.feed.adopt(until=60)
+    assert {name for name, entry in bench.ledger.entries.items() if entry.phase is Phase.RESERVED} == {
+        "ns/undecided",
+        "ns/volumes",
+    }
+    assert bench.ledger.asleep == {"ns/refused"}
+
+
+def test_there_is_one_watch_for_each_kind() -> None:
+    watches = Bench().feed.reflectors(Client.__new__(Client))
+    assert [watch.address.about for watch in watches] == [
+        "priorityclasses",
+        "podgroups",
+        "queues",
+        "namespaces",
+        "nodes",
+        "pods",
+    ]

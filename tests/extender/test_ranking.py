@@ -1,0 +1,39 @@
+"""Which nodes are offered first: the fullest ones, equals by name."""
+
+import pytest
+from gpuyard.engine.snapshot import Snapshot
+from gpuyard.extender.ranking import best, points
+
+from tests.extender.builders import Bench, node, pod
+
+
+@pytest.fixture
+def snapshot() -> Snapshot:
+    nodes = [node(f"n{number}") for number in range(1, 6)]
+    return Bench(*nodes, pod("a", gpus=6, on="n3"), pod("b", gpus=2, on="n5")).ledger.snapshot
+
+
+def test_the_fullest_come_first_and_equals_by_name(snapshot: Snapshot) -> None:
+    assert best(snapshot, ["n1", "n2", "n3", "n4", "n5"], 10) == ["n3", "n5", "n1", "n2", "n4"]
+
+
+def test_no_more_than_asked_for_and_no_node_that_was_not_offered(snapshot: Snapshot) -> None:
+    assert best(snapshot, ["n1", "n2", "n5"], 2) == ["n5", "n1"]
+
+
+def test_nodes_that_no_watch_has_shown_come_last(snapshot: Snapshot) -> None:
+    assert best(snapshot, ["new-b", "new-a", "n1"], 10) == ["n1", "new-a", "new-b"]
+
+
+def test_a_single_offer_is_the_answer(snapshot: Snapshot) -> None:
+    assert best(snapshot, ["new"], 10) == ["new"]
+    assert best(snapshot, [], 10) == []
+
+
+def test_points_follow_the_free_gpus(snapshot: Snapshot) -> None:
+    assert points(snapshot, ["n1", "n3", "n5", "new"]) == {"n1": 0, "n3": 9, "n5": 3, "new": 0}
+
+
+def test_nodes_that_are_equally_full_get_equal_points(snapshot: Snapshot) -> None:
+    assert points(snapshot, ["n1", "n2"]) == {"n1": 9, "n2": 9}
+    assert points(snapshot, []) == {}

@@ -1,0 +1,93 @@
+"""What pods mean, by themselves and with the objects that they refer to."""
+
+from gpuyard.engine.settings import Settings
+from gpuyard.extender.ledger import Sighting
+from gpuyard.extender.translate import Translator
+
+from tests.extender.builders import Json, group, pod, typed
+
+
+def translator(**settings: object) -> Translator:
+    return Translator(Settings(**settings))  # type: ignore[arg-type]
+
+
+def queue_of(seen: Sighting) -> str | None:
+    return seen.workload.queue if seen.workload else None
+
+
+def test_a_pod_alone_is_a_workload_of_its_own() -> None:
+    seen = translator().put_pod(typed(pod("p", "team", 2, verdict="0/4 nodes")))
+    assert (seen.pod.key, seen.pod.workload, seen.pod.shape.gpus) == ("ns/p", "ns/p", 2)
+    assert (queue_of(seen), seen.verdict, seen.claims_volumes, seen.fault) == ("team", "0/4 nodes", False, "")
+    assert seen.version > 0
+
+
+def test_a_pod_without_gpus_and_queue_has_no_workload() -> None:
+    seen = translator().sight(typed(pod("p", gpus=0)))
+    assert (seen.workload, seen.pod.workload) == (None, "")
+
+
+def test_a_pod_without_gpus_in_a_queue_has_one() -> None:
+    assert queue_of(translator().sight(typed(pod("p", "team", 0)))) == "team"
+
+
+def test_a_verdict_that_was_taken_back_is_none() -> None:
+    thing = pod("p", "team")
+    thing["status"]["conditions"] = [{"type": "PodScheduled", "status": "True"}]
+    assert translator().sight(typed(thing)).verdict is None
+
+
+def test_volumes_to_be_bound_are_noticed() -> None:
+    claim: Json = {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}
+    for volume in (claim, {"name": "v", "ephemeral": {}}):
+        assert translator().sight(typed(pod("p", volumes=[volume]))).claims_volumes
+    assert not translator().sight(typed(pod("p", volumes=[{"name": "v", "emptyDir": {}}]))).claims_volumes
+
+
+def member(name: str, **more: object) -> Json:
+    return pod(name, annotations={"pod-group-name": "g"}, **more)  # type: ignore[arg-type]
+
+
+def test_a_pod_group_changes_what_its_pods_mean() -> None:
+    of = translator()
+    assert queue_of(of.put_pod(typed(member("a")))) is None
+    of.put_pod(typed(member("b")))
+    seen = of.put_group("ns/g", typed(group("g", 2, "team")))
+    assert [(one.pod.key, queue_of(one)) for one in seen] == [("ns/a", "team"), ("ns/b", "team")]
+    assert {one.workload.gang.minimum for one in seen if one.workload} == {2}
+    assert [queue_of(one) for one in of.put_group("ns/g", None)] == [None, None]
+
+
+def test_the_priority_class_decides_who_may_be_evicted() -> None:
+    of = translator()
+    of.put_pod(typed(pod("p", "team", priorityClassName="mine", priority=7)))
+    named = {"kind": "PriorityClass", "metadata": {"name": "mine"}, "value": 100}
+    (seen,) = of.put_class("mine", typed(named))
+    assert seen.workload
+    assert (seen.workload.priority, seen.workload.preemptible) == (100, False)
+    (seen,) = of.put_class("mine", None)
+    assert seen.workload
+    assert seen.workload.priority == 7
+
+
+def test_other_settings_change_what_all_pods_mean() -> None:
+    of = translator()
+    of.put_pod(typed(pod("p")))
+    (seen,) = of.set_settings(Settings(default_queue="rest"))
+    assert queue_of(seen) == "rest"
+
+
+def test_what_cannot_be_read_is_said_and_the_rest_counts() -> None:
+    seen = translator().sight(typed(pod("p", "team", 3, annotations={"gpu-memory": "much"})))
+    assert "gpu-memory" in seen.fault
+    assert seen.pod.shape.gpus == 3
+
+
+def test_a_pod_that_is_gone_no_longer_speaks_for_its_gang() -> None:
+    of = translator()
+    of.put_group("ns/g", typed(group("g", 1, "")))
+    of.put_pod(typed(member("a", queue="first")))
+    of.put_pod(typed(member("b", queue="second")))
+    of.drop_pod("ns/a")
+    assert queue_of(of.sight(typed(member("b", queue="second")))) == "second"
+    assert set(of.pods) == {"ns/b"}
