@@ -45,7 +45,7 @@ SPREAD = ("-n", "2", "--dist", "loadfile")
 # Weights keep tests on real clusters, which have time limits, from running beside the unit tests.
 STAGES = (
     Stage("binaries", (tool("python", "-m", "tests.grounds"),), minutes=30),
-    Stage("lint", (*RUFF, LAYERS)),
+    Stage("lint", (*RUFF, LAYERS, tool("yamllint", "--strict", "."))),
     Stage("types", (tool("mypy"),)),
     Stage("unit", (tests_on("none", "-q", *SPREAD),), ground="none", weight=2, minutes=15),
     Stage(

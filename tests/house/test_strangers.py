@@ -80,6 +80,24 @@ def test_what_the_product_needs_is_in_the_locked_requirements() -> None:
     assert needed == locked
 
 
+def test_actions_of_others_are_pinned_by_what_they_contain() -> None:
+    uses = [
+        line.strip()
+        for name, text in tree.texts()
+        if name.startswith(".github/")
+        for line in text.splitlines()
+        if "uses:" in line
+    ]
+    assert len(uses) >= 3
+    assert [line for line in uses if not re.fullmatch(r"- uses: [\w/-]+@[0-9a-f]{40}  # v[\d.]+", line)] == []
+
+
+def test_text_ends_where_it_ends() -> None:
+    ragged = re.compile(r"[ \t]$|\r")
+    assert lines_with(ragged) == []
+    assert [name for name, text in tree.texts() if text and not text.endswith("\n")] == []
+
+
 WAYS_OUT = {"pytest.skip", "pytest.xfail", "pytest.importorskip"} | {
     f"pytest.mark.{name}" for name in ("skip", "skipif", "xfail")
 }
