@@ -15,6 +15,9 @@ from gpuyard.engine.kube.faults import Fault
 STANDARD_INPUT = "-"
 
 _SEPARATOR = re.compile(rb"^---.*$", re.MULTILINE)
+_SNIFFED = 1000
+"""Bytes of a file that may be white space before it is taken for YAML."""
+
 _STREAM = json.JSONDecoder()
 _SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 _MOST_VALUES = 1_000_000
@@ -63,40 +66,36 @@ def gather(paths: Iterable[str]) -> Harvest:
 def take(harvest: Harvest, source: str, text: bytes) -> None:
     """Take the objects of one file's text."""
     try:
-        for document in documents(text):
-            harvest.take(source, document)
+        if text[:_SNIFFED].lstrip()[:1] in {b"{", b"["}:
+            _take_json(harvest, source, text)
+        else:
+            _take_yaml(harvest, source, text)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         harvest.faults.append(Fault(source, "", where, f"not YAML: {error.problem or error.context}"))
     except RecursionError:
         harvest.faults.append(Fault(source, "", "", "nested too deeply"))
-    except (ValueError, TypeError, yaml.YAMLError) as error:
+    except (ValueError, TypeError, yaml.YAMLError, msgspec.DecodeError) as error:
         harvest.faults.append(Fault(source, "", "", str(error).partition("\n")[0]))
 
 
-def documents(text: bytes) -> Iterator[bytes]:
-    """The JSON documents of a file; raises `ValueError`, `TypeError`, `yaml.YAMLError` or `RecursionError`."""
-    if text.lstrip()[:1] in {b"{", b"["}:
+def _take_json(harvest: Harvest, source: str, text: bytes) -> None:
+    try:
+        harvest.take(source, text)
+    except msgspec.DecodeError as error:
+        if "trailing" not in str(error):
+            raise ValueError(f"not JSON: {error}") from None
         for part in _SEPARATOR.split(text):
-            yield from _json_documents(part)
-        return
+            for document in _json_stream(part.decode()):
+                harvest.take(source, document)
+
+
+def _take_yaml(harvest: Harvest, source: str, text: bytes) -> None:
     for document in yaml.load_all(text, _Loader):
         if b"*" in text and _weight(document, {}) > _MOST_VALUES:
             raise ValueError(f"aliases expand to more than {_MOST_VALUES} values")
-        yield msgspec.json.encode(document)
-
-
-def _json_documents(text: bytes) -> Iterable[bytes]:
-    try:
-        msgspec.json.decode(text, type=msgspec.Raw)
-    except msgspec.DecodeError as error:
-        if not text.strip():
-            return []
-        if "trailing" not in str(error):
-            raise ValueError(f"not JSON: {error}") from None
-        return _json_stream(text.decode())
-    return [text]
+        harvest.take(source, msgspec.json.encode(document))
 
 
 def _json_stream(text: str) -> Iterator[bytes]:

@@ -7,7 +7,7 @@ a circle, pods on nodes that nobody gave. The order of the objects never matters
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import msgspec
 from gpuyard.engine import model
@@ -37,6 +37,7 @@ from gpuyard.engine.snapshot import Snapshot
 T = TypeVar("T", bound=objects.Object)
 M = TypeVar("M")
 
+_NO_PARTS = frozenset[str]()
 _DEFAULT_PART = "default"
 """The sub-group of pods that name none, where there is one of this name."""
 
@@ -68,7 +69,7 @@ class _Assembly:
             self._register(one)
         self._now = _newest(self._all()) if now is None else now
         self._owners: Owners = {
-            (namespace_of(o), o.kind, name_of(o)): o for o in self._objects(objects.PodOwner).values()
+            (namespace_of(o), o.kind or "", name_of(o)): o for o in self._objects(objects.PodOwner).values()
         }
         self._classes = {**CLASSES} | {name: c.value for name, c in self._objects(objects.PriorityClass).items()}
 
@@ -77,8 +78,7 @@ class _Assembly:
         queues = self._each(objects.Queue, lambda seen, complain: queue(seen, self._now, complain))
         topologies = self._each(objects.Topology, topology)
         self._check_circles({q.name: q for q in queues})
-        members, workloads = self._workloads({t.name: t for t in topologies})
-        pods = _numbered(members, self._device_ids())
+        pods, workloads = self._workloads({t.name: t for t in topologies})
         named = frozenset(n.name for n in nodes)
         self._check_nodes(pods, named)
         self._check_namespaces(pods)
@@ -92,7 +92,7 @@ class _Assembly:
             nodes=nodes,
             queues=queues,
             workloads=workloads,
-            pods=[p if p.nominated in named else msgspec.structs.replace(p, nominated="") for p in pods],
+            pods=[_known_nomination(p, named) for p in pods],
             topologies=topologies,
             budgets=budgets,
             promises=[p for p in kept if p.node in named],
@@ -124,7 +124,7 @@ class _Assembly:
     def _objects(self, form: type[T]) -> dict[str, T]:
         """What is given of one kind, in the order of the keys."""
         given = self._given[form]
-        return {key: seen for key in sorted(given) if isinstance(seen := given[key].object, form)}
+        return {key: cast("T", given[key].object) for key in sorted(given)}
 
     def _each(self, form: type[T], translate: Callable[[T, Complain], M]) -> list[M]:
         out = []
@@ -148,9 +148,6 @@ class _Assembly:
             lambda seen, complain: budget(seen, by_namespace[namespace_of(seen)], complain),
         )
 
-    def _device_ids(self) -> dict[str, tuple[str, ...]]:
-        return {key: ids for key, seen in self._objects(objects.Pod).items() if (ids := device_ids(seen))}
-
     # --- pods and workloads ---
 
     def _workloads(self, topologies: Mapping[str, model.Topology]) -> tuple[list[model.Pod], list[model.Workload]]:
@@ -169,13 +166,15 @@ class _Assembly:
     def _teams(self, groups: Mapping[str, objects.PodGroup]) -> dict[str, "_Team"]:
         teams: dict[str, _Team] = {}
         given, complain = self._given[objects.Pod], self._complain
-        for key, seen in self._objects(objects.Pod).items():
+        all_pods = self._objects(objects.Pod)
+        devices = _device_indices(all_pods)
+        for key, seen in all_pods.items():
             self._at = given[key]
             workload_, least = workload_key(seen, self._owners, groups, complain)
             team = teams.get(workload_)
             if team is None:
                 team = teams[workload_] = _Team()
-            team.pods.append(pod(seen, workload_, self._now, complain))
+            team.pods.append(pod(seen, workload_, self._now, complain, devices.get(key, ())))
             team.claims.append(pod_claim(seen, self._classes, complain))
             team.least = max(team.least, least)
         return teams
@@ -197,7 +196,8 @@ class _Assembly:
     def _ungrouped(self, key: str, team: "_Team") -> model.Workload:
         first = team.pods[0]
         self._at = self._given[objects.Pod][first.key]
-        self._warn_of_queues(team.claims)
+        if len(team.claims) > 1 or team.claims[0].runai_queue:
+            self._warn_of_queues(team.claims)
         if notes_of(self._at.object).pod_group:
             self._warn(f"its PodGroup {key} is not given: counted as a gang with a minimum of {team.least}")
         return workload(
@@ -210,7 +210,7 @@ class _Assembly:
 
     def _placed(self, pods: Iterable[model.Pod], of: model.Gang) -> Iterable[model.Pod]:
         """The pods with the sub-groups that their gang really has."""
-        parts = frozenset(leaf.name for leaf in leaves(of))
+        parts = frozenset(leaf.name for leaf in leaves(of)) if of.parts else _NO_PARTS
         for one in pods:
             if one.group in parts or not (one.group or parts):
                 yield one
@@ -293,30 +293,41 @@ def _no_name(text: str) -> str:
 
 def _newest(seen: Iterable[objects.Object]) -> int:
     """The newest time that any object carries; what is no time is told elsewhere."""
-    return max(chain.from_iterable(_times(one) for one in seen), default=0)
+    texts = set[str | None]()
+    for one in seen:
+        meta = meta_of(one)
+        texts |= {meta.creation_timestamp, meta.deletion_timestamp}
+        if isinstance(one, objects.Pod) and one.status is not None:
+            texts.add(one.status.start_time)
+        if isinstance(one, objects.PodGroup):
+            texts.add(notes_of(one).stale_since)
+    return max((read(moment, text, "", _nobody, 0) for text in texts), default=0)
 
 
-def _times(seen: objects.Object) -> Iterable[int]:
-    meta = meta_of(seen)
-    started = seen.status.start_time if isinstance(seen, objects.Pod) and seen.status else None
-    for text in (meta.creation_timestamp, meta.deletion_timestamp, started, notes_of(seen).stale_since):
-        if text is not None:
-            yield read(moment, text, "", _nobody, 0)
+def _known_nomination(pod_: model.Pod, nodes: frozenset[str]) -> model.Pod:
+    """The pod, without the promise of a node that is gone."""
+    if not pod_.nominated or pod_.nominated in nodes:
+        return pod_
+    return msgspec.structs.replace(pod_, nominated="")
 
 
 def _nobody(_field: str, _why: str) -> None:
     """Hears no complaint: the same value is read again where it is used."""
 
 
-def _numbered(pods: Sequence[model.Pod], ids: Mapping[str, tuple[str, ...]]) -> Sequence[model.Pod]:
-    """The pods with the indices of the GPUs that they were given: on each node the ids count in their own order."""
+def _device_indices(seen: Mapping[str, objects.Pod]) -> dict[str, tuple[int, ...]]:
+    """The indices of the GPUs that pods were given: on each node the ids count in their own order."""
+    ids = {key: found for key, one in seen.items() if (found := device_ids(one))}
     on_node = defaultdict[str, set[str]](set)
-    for one in pods:
-        on_node[one.node].update(ids.get(one.key, ()))
-    ranks = {node: {name: n for n, name in enumerate(sorted(names))} for node, names in on_node.items() if names}
-    return [
-        msgspec.structs.replace(p, devices=tuple(sorted(ranks[p.node][name] for name in set(ids[p.key]))))
-        if p.key in ids and p.holds
-        else p
-        for p in pods
-    ]
+    for key, names in ids.items():
+        on_node[_node_of(seen[key])].update(names)
+    ranks = {node_: {name: n for n, name in enumerate(sorted(names))} for node_, names in on_node.items()}
+    return {
+        key: tuple(sorted(rank[name] for name in set(names)))
+        for key, names in ids.items()
+        for rank in (ranks[_node_of(seen[key])],)
+    }
+
+
+def _node_of(seen: objects.Pod) -> str:
+    return (seen.spec.node_name if seen.spec else None) or ""

@@ -10,6 +10,7 @@ from gpuyard.engine.kube.faults import Fault
 from gpuyard.engine.kube.meta import explained
 
 _TRAINING = ("kubeflow.org/v1", "kubeflow.org/v2beta1", "kubeflow.org/v1alpha1")
+_SHORT = 64
 _DEEPEST = 8
 """Lists within lists, at most."""
 
@@ -54,10 +55,11 @@ class Harvest:
         self.found: list[Found] = []
         self.faults: list[Fault] = []
         self.skipped: Counter[str] = Counter()
+        self._last: tuple[str, str] | None = None
 
     def take(self, source: str, document: bytes) -> None:
-        """Take the object, or the list of them, that one JSON document holds. An empty document is nothing to take."""
-        if document.strip() not in {b"", b"null"}:
+        """Take the object or list of objects of a JSON document; raises `msgspec.DecodeError` where it is none."""
+        if document[:_SHORT].strip() not in {b"", b"null"}:
             self._take(source, document, "", _DEEPEST)
 
     def notes(self) -> list[str]:
@@ -67,7 +69,7 @@ class Harvest:
     def _take(self, source: str, document: bytes | msgspec.Raw, kind: str, depth: int) -> None:
         try:
             header = _header.decode(document)
-        except msgspec.DecodeError as error:
+        except msgspec.ValidationError as error:
             self.faults.append(Fault(source, kind, *explained(error)))
             return
         kind = header.kind or kind
@@ -81,7 +83,21 @@ class Harvest:
             self.faults.append(Fault(source, kind, "items", f"lists within lists, more than {_DEEPEST} deep"))
             return
         for item in items:
-            self._take(source, item, kind.removesuffix("List"), depth - 1)
+            if not self._took_another(source, item):
+                self._take(source, item, kind.removesuffix("List"), depth - 1)
+
+    def _took_another(self, source: str, document: msgspec.Raw) -> bool:
+        """Take an object of the kind of the last one. Lists are long and of few kinds: that saves a look at each."""
+        if self._last is None:
+            return False
+        try:
+            seen = _decoders[self._last](document)
+        except msgspec.DecodeError:
+            return False
+        if (seen.kind, seen.api_version) != self._last:
+            return False
+        self.found.append(Found(source, self._last[0], seen))
+        return True
 
     def _take_one(self, source: str, document: bytes | msgspec.Raw, kind: str, version: str) -> None:
         if not kind:
@@ -93,6 +109,7 @@ class Harvest:
             return
         try:
             self.found.append(Found(source, kind, decode(document)))
+            self._last = (kind, version or _VERSIONS[kind])
         except msgspec.DecodeError as error:
             self.faults.append(Fault(source, f"{kind} {_name_in(document)}".strip(), *explained(error)))
 

@@ -39,14 +39,17 @@ def leaves(of: Gang) -> Iterable[Gang]:
 
 def owned_gang(seen: objects.Pod, owners: Owners, complain: Complain) -> tuple[str, int] | None:
     """(key, minimum) of the gang a pod without PodGroup belongs to by its owner; None: it is a workload of its own."""
-    owner, namespace = owner_of(seen), namespace_of(seen)
+    owner = owner_of(seen)
     if owner is None:
         return None
+    namespace = namespace_of(seen)
     found = owners.get((namespace, owner.kind, owner.name))
     text = notes_of(seen).batch_minimum or (notes_of(found).batch_minimum if found else None)
     if text is not None:
         field = "metadata.annotations.kai.scheduler/batch-min-member"
         return f"{namespace}/{owner.name}", read(minimum, text, field, complain, 1)
+    if not owners:
+        return None
     labels = labels_of(seen)
     lws = owners.get((namespace, "LeaderWorkerSet", labels.get(LWS_NAME, "")))
     if lws is not None:

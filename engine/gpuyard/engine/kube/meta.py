@@ -1,7 +1,7 @@
 """What every object carries: name, namespace, labels, age; and how a value is read or complained about."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -9,7 +9,7 @@ import msgspec
 from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.faults import Complain
 from gpuyard.engine.kube.times import moment
-from gpuyard.engine.model import NO_LABELS
+from gpuyard.engine.model import NO_LABELS, Labels
 
 A = TypeVar("A")
 
@@ -30,10 +30,9 @@ def notes_of(seen: objects.Object) -> objects.Notes:
     return (seen.metadata or NO_META).annotations or NO_NOTES
 
 
-def labels_of(seen: objects.Object) -> Mapping[str, str]:
-    """The object's labels; equal ones are one object."""
-    labels = (seen.metadata or NO_META).labels
-    return _shared(tuple(labels.items())) if labels else NO_LABELS
+def labels_of(seen: objects.Object) -> Labels:
+    """The object's labels, never None."""
+    return (seen.metadata or NO_META).labels or NO_LABELS
 
 
 def name_of(seen: objects.Object) -> str:
@@ -80,8 +79,3 @@ def explained(error: msgspec.DecodeError, prefix: str = "") -> tuple[str, str]:
     why, part, path = found.group("why", "part", "path") if found else (str(error), None, None)
     field = ".".join(x for x in (prefix, path) if x).replace(".[", "[")
     return field, ("a key: " if part else "") + why[:1].lower() + why[1:].replace("`", "")
-
-
-@lru_cache(maxsize=1 << 13)
-def _shared(items: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
-    return dict(items)

@@ -4,6 +4,8 @@ Everything may be absent or null, as in a manifest. What a pod asks for is froze
 their hash and read once; affinity and tolerations stay bytes until then for the same reason.
 """
 
+from collections.abc import Sequence
+
 import msgspec
 from gpuyard.engine.kube.quantity import Number
 
@@ -12,7 +14,11 @@ Pairs = dict[str, str] | None
 NO_BYTES = msgspec.Raw()
 
 
-class Header(msgspec.Struct, rename="camel"):
+class Form(msgspec.Struct, rename="camel", gc=False):
+    """What all forms have in common: names as in JSON, and never part of a circle."""
+
+
+class Header(Form):
     """What every object says of itself first; a list has items as well."""
 
     api_version: Text = None
@@ -20,7 +26,7 @@ class Header(msgspec.Struct, rename="camel"):
     items: list[msgspec.Raw] | None = None
 
 
-class Owner(msgspec.Struct, rename="camel", frozen=True):
+class Owner(Form, frozen=True):
     """An entry of `metadata.ownerReferences`."""
 
     kind: str = ""
@@ -29,7 +35,7 @@ class Owner(msgspec.Struct, rename="camel", frozen=True):
     controller: bool | None = None
 
 
-class Notes(msgspec.Struct, frozen=True):
+class Notes(Form, frozen=True):
     """The annotations that gpuyard knows; all others are passed over."""
 
     pod_group: Text = msgspec.field(name="pod-group-name", default=None)
@@ -43,7 +49,7 @@ class Notes(msgspec.Struct, frozen=True):
     display: Text = msgspec.field(name="gpuyard.io/display-name", default=None)
 
 
-class Meta(msgspec.Struct, rename="camel"):
+class Meta(Form):
     """`metadata`."""
 
     name: Text = None
@@ -56,16 +62,18 @@ class Meta(msgspec.Struct, rename="camel"):
     owner_references: list[Owner] | None = None
 
 
-class Object(msgspec.Struct, kw_only=True):
+class Object(Form, kw_only=True):
     """What all kinds have in common."""
 
+    api_version: Text = None
+    kind: Text = None
     metadata: Meta | None = None
 
 
 # --- nodes ------------------------------------------------------------------------------------------------------------
 
 
-class Taint(msgspec.Struct):
+class Taint(Form):
     """An entry of a node's `spec.taints`."""
 
     key: str
@@ -73,14 +81,14 @@ class Taint(msgspec.Struct):
     value: Text = None
 
 
-class NodeSpec(msgspec.Struct):
+class NodeSpec(Form):
     """`spec` of a Node."""
 
     taints: list[Taint] | None = None
     unschedulable: bool | None = None
 
 
-class Allocatable(msgspec.Struct):
+class Allocatable(Form):
     """`status.allocatable` of a Node, as far as gpuyard counts it."""
 
     gpu: Number | None = msgspec.field(name="nvidia.com/gpu", default=None)
@@ -89,14 +97,14 @@ class Allocatable(msgspec.Struct):
     pods: Number | None = None
 
 
-class Condition(msgspec.Struct):
+class Condition(Form):
     """An entry of `status.conditions`."""
 
     type: str
     status: str
 
 
-class NodeStatus(msgspec.Struct):
+class NodeStatus(Form):
     """`status` of a Node."""
 
     allocatable: Allocatable | None = None
@@ -113,7 +121,7 @@ class Node(Object):
 # --- pods -------------------------------------------------------------------------------------------------------------
 
 
-class Requests(msgspec.Struct, frozen=True):
+class Requests(Form, frozen=True):
     """The resources of a container that gpuyard counts."""
 
     gpu: Number | None = msgspec.field(name="nvidia.com/gpu", default=None)
@@ -121,27 +129,27 @@ class Requests(msgspec.Struct, frozen=True):
     memory: Number | None = None
 
 
-class Resources(msgspec.Struct, frozen=True):
+class Resources(Form, frozen=True):
     """`resources` of a container; what has a limit only is requested at that limit, as the API server has it."""
 
     requests: Requests | None = None
     limits: Requests | None = None
 
 
-class Container(msgspec.Struct, rename="camel", frozen=True):
+class Container(Form, frozen=True):
     """A container. An init container that always restarts is a sidecar."""
 
     resources: Resources | None = None
     restart_policy: Text = None
 
 
-class SchedulingGate(msgspec.Struct):
+class SchedulingGate(Form):
     """An entry of `spec.schedulingGates`."""
 
     name: str
 
 
-class PodSpec(msgspec.Struct, rename="camel"):
+class PodSpec(Form):
     """`spec` of a Pod."""
 
     containers: tuple[Container, ...] | None = None
@@ -157,31 +165,32 @@ class PodSpec(msgspec.Struct, rename="camel"):
     tolerations: msgspec.Raw = NO_BYTES
 
 
-class Device(msgspec.Struct):
+class Device(Form):
     """One device of a container, by the id its plugin gave it."""
 
     resource_id: str = msgspec.field(name="resourceID")
 
 
-class AllocatedResource(msgspec.Struct):
+class AllocatedResource(Form):
     """An entry of `allocatedResourcesStatus`."""
 
     name: str
     resources: list[Device] | None = None
 
 
-class ContainerStatus(msgspec.Struct, rename="camel"):
+class ContainerStatus(Form):
     """An entry of `status.containerStatuses`."""
 
     allocated_resources_status: list[AllocatedResource] | None = None
 
 
-class PodStatus(msgspec.Struct, rename="camel"):
+class PodStatus(Form):
     """`status` of a Pod."""
 
     phase: Text = None
     start_time: Text = None
     nominated_node_name: Text = None
+    conditions: Sequence[Condition] | None = None
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None
 
@@ -196,7 +205,7 @@ class Pod(Object):
 # --- where a pod may stand --------------------------------------------------------------------------------------------
 
 
-class Expression(msgspec.Struct):
+class Expression(Form):
     """A requirement on a label or field."""
 
     key: str
@@ -204,34 +213,34 @@ class Expression(msgspec.Struct):
     values: list[str] | None = None
 
 
-class Selector(msgspec.Struct, rename="camel"):
+class Selector(Form):
     """A label selector; an empty one selects everything."""
 
     match_labels: Pairs = None
     match_expressions: list[Expression] | None = None
 
 
-class NodeSelectorTerm(msgspec.Struct, rename="camel"):
+class NodeSelectorTerm(Form):
     """Requirements that hold together."""
 
     match_expressions: list[Expression] | None = None
     match_fields: list[Expression] | None = None
 
 
-class NodeSelector(msgspec.Struct, rename="camel"):
+class NodeSelector(Form):
     """Terms of which one must hold."""
 
     node_selector_terms: list[NodeSelectorTerm] | None = None
 
 
-class PreferredTerm(msgspec.Struct):
+class PreferredTerm(Form):
     """A wish for nodes."""
 
     weight: int
     preference: NodeSelectorTerm
 
 
-class NodeAffinity(msgspec.Struct):
+class NodeAffinity(Form):
     """`affinity.nodeAffinity`."""
 
     required: NodeSelector | None = msgspec.field(name="requiredDuringSchedulingIgnoredDuringExecution", default=None)
@@ -240,7 +249,7 @@ class NodeAffinity(msgspec.Struct):
     )
 
 
-class PodAffinityTerm(msgspec.Struct, rename="camel"):
+class PodAffinityTerm(Form):
     """Near (or far from) the pods that match."""
 
     topology_key: str
@@ -249,14 +258,14 @@ class PodAffinityTerm(msgspec.Struct, rename="camel"):
     namespace_selector: Selector | None = None
 
 
-class WeightedPodTerm(msgspec.Struct, rename="camel"):
+class WeightedPodTerm(Form):
     """A wish for the neighbourhood of pods."""
 
     weight: int
     pod_affinity_term: PodAffinityTerm
 
 
-class PodAffinity(msgspec.Struct):
+class PodAffinity(Form):
     """`affinity.podAffinity` and `affinity.podAntiAffinity`."""
 
     required: list[PodAffinityTerm] | None = msgspec.field(
@@ -267,7 +276,7 @@ class PodAffinity(msgspec.Struct):
     )
 
 
-class Affinity(msgspec.Struct, rename="camel"):
+class Affinity(Form):
     """`spec.affinity`."""
 
     node_affinity: NodeAffinity | None = None
@@ -275,7 +284,7 @@ class Affinity(msgspec.Struct, rename="camel"):
     pod_anti_affinity: PodAffinity | None = None
 
 
-class Toleration(msgspec.Struct):
+class Toleration(Form):
     """An entry of `spec.tolerations`."""
 
     key: Text = None
@@ -287,7 +296,7 @@ class Toleration(msgspec.Struct):
 # --- queues and what stands beside them -------------------------------------------------------------------------------
 
 
-class QueueResource(msgspec.Struct, rename="camel"):
+class QueueResource(Form):
     """One resource of a Queue."""
 
     quota: int | float | None = None
@@ -295,7 +304,7 @@ class QueueResource(msgspec.Struct, rename="camel"):
     over_quota_weight: int | float | None = None
 
 
-class QueueResources(msgspec.Struct):
+class QueueResources(Form):
     """`spec.resources` of a Queue."""
 
     gpu: QueueResource | None = None
@@ -303,7 +312,7 @@ class QueueResources(msgspec.Struct):
     memory: QueueResource | None = None
 
 
-class QueueSpec(msgspec.Struct, rename="camel"):
+class QueueSpec(Form):
     """`spec` of a Queue."""
 
     resources: QueueResources | None = None
@@ -330,7 +339,7 @@ class Namespace(Object):
     """v1 Namespace; only its labels count."""
 
 
-class Usage(msgspec.Struct):
+class Usage(Form):
     """Past use of one queue as a share of the cluster."""
 
     gpu: int | float = 0
@@ -344,13 +353,13 @@ class QueueUsage(Object):
     queues: dict[str, Usage] | None = None
 
 
-class TopologyLevel(msgspec.Struct, rename="camel"):
+class TopologyLevel(Form):
     """One level of a Topology."""
 
     node_label: str
 
 
-class TopologySpec(msgspec.Struct):
+class TopologySpec(Form):
     """`spec` of a Topology."""
 
     levels: list[TopologyLevel] | None = None
@@ -362,13 +371,13 @@ class Topology(Object):
     spec: TopologySpec | None = None
 
 
-class BudgetSpec(msgspec.Struct):
+class BudgetSpec(Form):
     """`spec` of a PodDisruptionBudget."""
 
     selector: Selector | None = None
 
 
-class BudgetStatus(msgspec.Struct, rename="camel"):
+class BudgetStatus(Form):
     """`status` of a PodDisruptionBudget."""
 
     disruptions_allowed: int | None = None
@@ -384,7 +393,7 @@ class PodDisruptionBudget(Object):
 # --- gangs ------------------------------------------------------------------------------------------------------------
 
 
-class TopologyConstraint(msgspec.Struct, rename="camel"):
+class TopologyConstraint(Form):
     """`topologyConstraint` of a PodGroup or of one of its sub-groups."""
 
     topology: Text = None
@@ -392,7 +401,7 @@ class TopologyConstraint(msgspec.Struct, rename="camel"):
     preferred_topology_level: Text = None
 
 
-class SubGroup(msgspec.Struct, rename="camel"):
+class SubGroup(Form):
     """An entry of `spec.subGroups`."""
 
     name: str
@@ -402,7 +411,7 @@ class SubGroup(msgspec.Struct, rename="camel"):
     topology_constraint: TopologyConstraint | None = None
 
 
-class PodGroupSpec(msgspec.Struct, rename="camel"):
+class PodGroupSpec(Form):
     """`spec` of a PodGroup."""
 
     min_member: int | None = None
@@ -422,31 +431,31 @@ class PodGroup(Object):
     spec: PodGroupSpec | None = None
 
 
-class SchedulingPolicy(msgspec.Struct, rename="camel"):
+class SchedulingPolicy(Form):
     """`schedulingPolicy` of a training job."""
 
     min_available: int | None = None
 
 
-class RunPolicy(msgspec.Struct, rename="camel"):
+class RunPolicy(Form):
     """`spec.runPolicy` of a training job."""
 
     scheduling_policy: SchedulingPolicy | None = None
 
 
-class ElasticPolicy(msgspec.Struct, rename="camel"):
+class ElasticPolicy(Form):
     """`spec.elasticPolicy` of a PyTorchJob."""
 
     min_replicas: int | None = None
 
 
-class ReplicaSpec(msgspec.Struct):
+class ReplicaSpec(Form):
     """One kind of replicas of a training job."""
 
     replicas: int | None = None
 
 
-class WorkerGroup(msgspec.Struct, rename="camel"):
+class WorkerGroup(Form):
     """An entry of `spec.workerGroupSpecs` of a RayCluster."""
 
     replicas: int | None = None
@@ -454,7 +463,7 @@ class WorkerGroup(msgspec.Struct, rename="camel"):
     num_of_hosts: int | None = None
 
 
-class LeaderWorkerTemplate(msgspec.Struct):
+class LeaderWorkerTemplate(Form):
     """`spec.leaderWorkerTemplate` of a LeaderWorkerSet."""
 
     size: int | None = None
@@ -463,7 +472,7 @@ class LeaderWorkerTemplate(msgspec.Struct):
 Replicas = dict[str, ReplicaSpec] | None
 
 
-class OwnerSpec(msgspec.Struct, rename="camel"):
+class OwnerSpec(Form):
     """What the owners of pods say about how many must start together, all kinds in one."""
 
     run_policy: RunPolicy | None = None
@@ -480,14 +489,13 @@ class OwnerSpec(msgspec.Struct, rename="camel"):
 class PodOwner(Object):
     """A Job, PyTorchJob, RayCluster, …: read only for the minimum of its gang."""
 
-    kind: str = ""
     spec: OwnerSpec | None = None
 
 
 # --- plans ------------------------------------------------------------------------------------------------------------
 
 
-class PlanPromise(msgspec.Struct, rename="camel"):
+class PlanPromise(Form):
     """Room that a Plan keeps for a pod."""
 
     pod: str
@@ -500,13 +508,13 @@ class PlanPromise(msgspec.Struct, rename="camel"):
     gpu_groups: tuple[str, ...] = ()
 
 
-class PlanSpec(msgspec.Struct):
+class PlanSpec(Form):
     """`spec` of a Plan, as far as a later cycle needs it."""
 
     promises: list[PlanPromise] | None = None
 
 
-class PlanStatus(msgspec.Struct):
+class PlanStatus(Form):
     """`status` of a Plan."""
 
     state: Text = None

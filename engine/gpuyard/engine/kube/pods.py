@@ -1,8 +1,8 @@
 """A Kubernetes Pod as the engine's: its state, its place, what it asks for.
 
-phase               node    deleted     state
+phase               bound   deleted     state
 Succeeded, Failed   any     any         as the phase: it holds nothing
-Pending             no      no          Pending
+Pending             no      no          Pending, whatever node it asks for
 Pending             yes     no          Bound
 Running, Unknown    yes     no          Running
 any other           yes     yes         Terminating
@@ -33,6 +33,7 @@ _LEADERS = frozenset(
         ("leaderworkerset.sigs.k8s.io/worker-index", "0"),
     }
 )
+_LEADER_LABELS = frozenset(key for key, _ in _LEADERS)
 _PHASES = {
     "Pending": State.PENDING,
     "Running": State.RUNNING,
@@ -47,10 +48,14 @@ _NO_SPEC = objects.PodSpec()
 _NO_STATUS = objects.PodStatus()
 
 
-def pod(seen: objects.Pod, workload: str, now: int, complain: Complain) -> Pod:
-    """Translate a pod of the workload with this key; without a creation time it is being submitted `now`."""
+def pod(seen: objects.Pod, workload: str, now: int, complain: Complain, devices: tuple[int, ...] = ()) -> Pod:
+    """Translate a pod of the workload with this key; without a creation time it is being submitted `now`.
+
+    `devices` are the indices of its GPUs on the node, where the caller can tell them from `device_ids`.
+    """
     spec, status, meta = seen.spec or _NO_SPEC, seen.status or _NO_STATUS, meta_of(seen)
-    labels, node, state = labels_of(seen), spec.node_name or "", _state(seen, complain)
+    labels, state = labels_of(seen), _state(seen, complain)
+    node = "" if state is State.PENDING else spec.node_name or ""
     asked = shape(spec, meta.annotations, complain)
     owner = owner_of(seen)
     holds = state not in _OVER and bool(node)
@@ -67,9 +72,10 @@ def pod(seen: objects.Pod, workload: str, now: int, complain: Complain) -> Pod:
         started=read(moment, status.start_time, "status.startTime", complain, None),
         deleted_at=read(moment, meta.deletion_timestamp, "metadata.deletionTimestamp", complain, None),
         nominated=status.nominated_node_name or "" if state is State.PENDING else "",
-        task_priority=_task_priority(labels, complain),
-        leader=not _LEADERS.isdisjoint(labels.items()),
+        task_priority=_task_priority(labels[TASK_PRIORITY], complain) if TASK_PRIORITY in labels else 0,
+        leader=not _LEADER_LABELS.isdisjoint(labels) and not _LEADERS.isdisjoint(labels.items()),
         gpu_groups=_gpu_groups(labels, asked.devices, key_of(seen)) if asked.shared and holds else (),
+        devices=devices if holds else (),
         owner=(owner.uid or f"{owner.kind}/{owner.name}") if owner and owner.kind not in _KEEPS_NAMES else "",
         labels=labels,
     )
@@ -80,12 +86,16 @@ def owner_of(seen: objects.Pod) -> objects.Owner | None:
     owners = meta_of(seen).owner_references
     if not owners:
         return None
+    if len(owners) == 1:
+        return owners[0]
     return next((o for o in owners if o.controller), owners[0])
 
 
 def device_ids(seen: objects.Pod) -> tuple[str, ...]:
     """The ids of the GPUs that kubelet gave to the pod's containers."""
     status = seen.status or _NO_STATUS
+    if not status.container_statuses and not status.init_container_statuses:
+        return ()
     return tuple(
         device.resource_id
         for container in [*(status.init_container_statuses or ()), *(status.container_statuses or ())]
@@ -106,17 +116,21 @@ def _state(seen: objects.Pod, complain: Complain) -> State:
         complain("spec.nodeName", f"missing, though status.phase is {phase}")
     if state in _OVER:
         return state
-    if not node:
+    if not node or (state is State.PENDING and not deleted and not _is_bound(seen)):
         return State.PENDING
     if deleted:
         return State.TERMINATING
     return State.BOUND if state is State.PENDING else state
 
 
-def _task_priority(labels: Labels, complain: Complain) -> int:
-    text = labels.get(TASK_PRIORITY)
-    if text is None:
-        return 0
+def _is_bound(seen: objects.Pod) -> bool:
+    """Whether a node named in the spec is more than a wish: binding sets the condition, kubelet the start."""
+    status = seen.status or _NO_STATUS
+    scheduled = any(c.type == "PodScheduled" and c.status == "True" for c in status.conditions or ())
+    return scheduled or status.start_time is not None
+
+
+def _task_priority(text: str, complain: Complain) -> int:
     if len(text) > _LONGEST_NUMBER or not text.removeprefix("-").isdecimal():
         complain(f"metadata.labels.{TASK_PRIORITY}", f"{text!r} is not a whole number")
         return 0

@@ -11,7 +11,7 @@ import msgspec
 from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.faults import Complain
 from gpuyard.engine.kube.gangs import Owners, owned_gang
-from gpuyard.engine.kube.meta import key_of, labels_of, meta_of, namespace_of, notes_of, read
+from gpuyard.engine.kube.meta import key_of, labels_of, namespace_of, notes_of, read
 from gpuyard.engine.model import Gang, Workload
 from gpuyard.engine.settings import duration
 
@@ -61,6 +61,14 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     staleness_grace: int | None = None
     display: str = ""
 
+    @property
+    def named_queue(self) -> str:
+        """The queue that is named; empty when none is."""
+        return self.queue or self.runai_queue
+
+
+_SILENT = Claim()
+
 
 def workload_key(
     seen: objects.Pod, owners: Owners, pod_groups: Mapping[str, object], complain: Complain
@@ -70,7 +78,7 @@ def workload_key(
     `pod_groups` are the PodGroups by key: a pod that belongs to none of them never gets the key of one.
     """
     group = notes_of(seen).pod_group
-    found = owned_gang(seen, owners, complain) if meta_of(seen).owner_references else None
+    found = owned_gang(seen, owners, complain)
     if group:
         return f"{namespace_of(seen)}/{group}", found[1] if found else 1
     key, least = found or (key_of(seen), 1)
@@ -114,10 +122,28 @@ def group_claim(seen: objects.PodGroup, classes: Classes, complain: Complain) ->
 
 def two_queues(claims: Sequence[Claim]) -> tuple[str, str] | None:
     """(the queue that wins, another one that is named too), where pods and PodGroup do not agree."""
-    named = [name for c in claims for name in (c.queue, c.runai_queue) if name]
-    wins = _queue(claims)
-    other = next((name for name in named if name != wins), None)
+    wins = merged(claims).named_queue
+    named = (name for c in claims for name in (c.queue, c.runai_queue))
+    other = next((name for name in named if name and name != wins), None)
     return (wins, other) if other is not None else None
+
+
+def merged(claims: Sequence[Claim]) -> Claim:
+    """One claim of several: of each part the first that is said."""
+    if len(claims) == 1:
+        return claims[0]
+    ranked = next((c for c in claims if c.priority is not None), _SILENT)
+    return Claim(
+        queue=_first(c.queue for c in claims) or "",
+        runai_queue=_first(c.runai_queue for c in claims) or "",
+        scheduler=_first(c.scheduler for c in claims) or "",
+        priority_class=ranked.priority_class,
+        priority=ranked.priority,
+        preemptible=_first(c.preemptible for c in claims),
+        preemption_delay=_first(c.preemption_delay for c in claims),
+        staleness_grace=_first(c.staleness_grace for c in claims),
+        display=_first(c.display for c in claims) or "",
+    )
 
 
 def workload(  # noqa: PLR0913 - what a workload is made of, by name
@@ -130,31 +156,27 @@ def workload(  # noqa: PLR0913 - what a workload is made of, by name
     stale_since: int | None = None,
 ) -> Workload:
     """Make a workload of what its PodGroup, if any, and its pods say, in the order of their names."""
-    ranked = next((c for c in claims if c.priority is not None), None)
-    priority = DEFAULT_PRIORITY if ranked is None or ranked.priority is None else ranked.priority
-    preemptible = _first(c.preemptible for c in claims)
+    said = merged(claims)
+    priority = DEFAULT_PRIORITY if said.priority is None else said.priority
     return Workload(
         key=key,
-        queue=_queue(claims) or default_queue or None,
-        scheduler=_first(c.scheduler or None for c in claims) or "",
+        queue=said.named_queue or default_queue or None,
+        scheduler=said.scheduler,
         priority=priority,
-        priority_class=ranked.priority_class if ranked else "",
-        preemptible=priority < PREEMPTIBLE_BELOW if preemptible is None else preemptible,
+        priority_class=said.priority_class,
+        preemptible=priority < PREEMPTIBLE_BELOW if said.preemptible is None else said.preemptible,
         gang=gang,
         created=created,
-        preemption_delay=_first(c.preemption_delay for c in claims) or 0,
+        preemption_delay=said.preemption_delay or 0,
         stale_since=stale_since,
-        staleness_grace=_first(c.staleness_grace for c in claims),
-        display=_first(c.display or None for c in claims) or "",
+        staleness_grace=said.staleness_grace,
+        display=said.display,
     )
 
 
 def _first(values: Iterable[A | None]) -> A | None:
-    return next((v for v in values if v is not None), None)
-
-
-def _queue(claims: Sequence[Claim]) -> str:
-    return _first(c.queue or None for c in claims) or _first(c.runai_queue or None for c in claims) or ""
+    """The first value that says something: neither None nor an empty text."""
+    return next((v for v in values if v is not None and v != ""), None)
 
 
 def _priority(named: str, value: int | None, classes: Classes, complain: Complain) -> int | None:
