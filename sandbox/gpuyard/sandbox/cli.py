@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
-from gpuyard.sandbox import lifecycle, processes
+from gpuyard.sandbox import kind, lifecycle, processes
 from gpuyard.sandbox.components import COMPONENTS
 from gpuyard.sandbox.errors import SandboxError
+from gpuyard.sandbox.kind.report import report as kind_report
 from gpuyard.sandbox.spec import Spec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ANSWER_IS_NO = 1
 
 FILE = click.Path(exists=True, dir_okay=False, resolve_path=True, path_type=Path)
 NAME = click.option("--name", default="default", show_default=True, help="Several sandboxes run side by side.")
-GROUND = click.option(
-    "--ground", type=click.Choice(["processes"]), default="processes", show_default=True, help="What it is made of."
-)
+GROUND_NAMES = click.Choice(["processes", "kind"])
 
 
 class Failure(click.ClickException):
@@ -33,37 +36,41 @@ def sandbox() -> None:
 
 
 @sandbox.command()
-@GROUND
+@click.option("--ground", type=GROUND_NAMES, default="processes", show_default=True, help="What it is made of.")
 @NAME
-@click.option("--nodes", default=4, show_default=True, help="KWOK nodes; missing ones are added, none is removed.")
-@click.option("--gpus", default=8, show_default=True, help="GPUs of each node.")
+@click.option("--nodes", type=int, help="Nodes played by KWOK [default: 4], or workers of kind [default: 2].")
+@click.option(
+    "--gpus", default=8, show_default=True, help="GPUs of each KWOK node; on kind the mock stack brings them."
+)
 @click.option("--scheduler-config", type=FILE, help="A KubeSchedulerConfiguration for kube-scheduler.")
 @click.option("--extender-url", default="", help="Where that configuration's extenders listen.")
 @click.option("--audit-policy", type=FILE, help="What the audit log records [default: all but reads of leases].")
 @click.option("--api-server-flag", "api_server_flags", multiple=True, help="One more flag for kube-apiserver.")
-def up(ground: str, **wanted: Any) -> None:  # noqa: ANN401, ARG001 - click passes options by name; one ground so far
+def up(ground: str, nodes: int | None, **wanted: Any) -> None:  # noqa: ANN401 - click passes options by name
     """Bring a sandbox up; harmless if it is up already."""
+    chosen = GROUNDS[ground]
     try:
-        spec = Spec(**wanted)
+        spec = Spec(nodes=chosen.nodes if nodes is None else nodes, **wanted)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     try:
-        cluster = lifecycle.up(spec)
+        cluster = chosen.up(spec)
     except SandboxError as error:
         raise Failure(str(error)) from error
     click.echo(f"export KUBECONFIG={cluster.kubeconfig}")
 
 
 @sandbox.command()
-@GROUND
+@click.option("--ground", type=GROUND_NAMES, help="Only on this ground [default: wherever it is].")
 @NAME
-def down(ground: str, name: str) -> None:  # noqa: ARG001 - one ground so far
+def down(ground: str | None, name: str) -> None:
     """Remove a sandbox and all it left, also after a crash."""
+    known = [each for each in GROUNDS if name in GROUNDS[each].names()]
     try:
-        found = lifecycle.down(name)
+        found = [GROUNDS[each].down(name) for each in ([ground] if ground else known)]
     except SandboxError as error:
         raise Failure(str(error)) from error
-    click.echo(f"sandbox {name} is removed" if found else f"there is no sandbox {name}")
+    click.echo(f"sandbox {name} is removed" if any(found) else f"there is no sandbox {name}")
 
 
 @sandbox.command()
@@ -71,8 +78,7 @@ def down(ground: str, name: str) -> None:  # noqa: ARG001 - one ground so far
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def status(name: str | None, output: str) -> None:
     """Show the sandboxes, their components and files."""
-    known = lifecycle.names()
-    reports = [report(each) for each in known if name in (None, each)]
+    reports = [ground.report(each) for ground in GROUNDS.values() for each in ground.names() if name in (None, each)]
     if output == "json":
         click.echo(msgspec.json.format(msgspec.json.encode(reports)).decode())
     else:
@@ -115,11 +121,12 @@ def table(found: dict[str, Any]) -> str:
     lines = [f"sandbox {found['name']} ({found['ground']}): {found['state']}"]
     if found["state"] == "broken":
         lines.append(f"  its files are incomplete: `gpuyard sandbox down --name {found['name']}` removes the rest")
-    lines += [f"  {key:<11} {found[key]}" for key in ("kubeconfig", "apiUrl", "auditLog") if key in found]
+    lines += [f"  {key:<11} {found[key]}" for key in ("kubeconfig", "apiUrl", "auditLog", "engine") if key in found]
+    width = max((len(one["name"]) for one in found["components"]), default=0)
     if found["components"]:
-        lines.append(f"  {'COMPONENT':<24} {'STATE':<8} {'PID':>8} {'PORT':>6}  LOG")
+        lines.append(f"  {'COMPONENT':<{width}} {'STATE':<8} {'PID':>8} {'PORT':>6}  LOG")
     lines += [
-        f"  {one['name']:<24} {one['state']:<8} {one['pid'] or '-':>8} {one['port']:>6}  {one['log']}"
+        f"  {one['name']:<{width}} {one['state']:<8} {one['pid'] or '-':>8} {one['port'] or '-':>6}  {one['log']}"
         for one in found["components"]
     ]
     return "\n".join(lines)
@@ -129,3 +136,20 @@ def _state(process: processes.Process | None) -> str:
     if process is None:
         return "dead"
     return "paused" if processes.paused(process) else "running"
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What every ground can do, and how many nodes it has unless told otherwise."""
+
+    up: Callable[[Spec], Any]
+    down: Callable[[str], bool]
+    names: Callable[[], list[str]]
+    report: Callable[[str], dict[str, Any]]
+    nodes: int
+
+
+GROUNDS = {
+    "processes": Ground(lifecycle.up, lifecycle.down, lifecycle.names, report, nodes=4),
+    "kind": Ground(kind.up, kind.down, kind.names, kind_report, nodes=2),
+}

@@ -185,20 +185,21 @@ def up(spec: Spec, *, folders: Folders | None = None, say: Say | None = None) ->
         return cluster
 
 
-def down(name: str, *, folders: Folders | None = None) -> bool:
+def down(name: str, *, folders: Folders | None = None, say: Say | None = None) -> bool:
     """Remove the cluster, and our own engine with the last one, also after a crash. False if there was nothing."""
     folders = folders or Folders.of_user()
+    say = say or Progress()
     folder = _home(folders) / name
-    with held(_lock(folder)):
+    with held(_lock(folder), lambda: say(f"another command is at work on sandbox {name}: waiting")):
         cluster = find(name, folders=folders)
         if cluster:
             if not cluster.docker.answers():
-                engines.engine(folders, lambda _: None, private=cluster.record.private)
+                engines.engine(folders, say, private=cluster.record.private)
             cluster.delete()
         found = folder.exists()
         shutil.rmtree(folder, ignore_errors=True)
         if not names(folders=folders):
-            engines.release(folders)
+            engines.release(folders, say)
     with contextlib.suppress(OSError):
         _home(folders).rmdir()
     return found

@@ -78,13 +78,11 @@ def kubelet() -> Value:
 
 def scheduler(source: Value | None = None, url: str = "") -> Value:
     """The default scheduler's configuration: `source`, else ours; `url` is where its extenders listen."""
-    configuration = source or ours()
-    extenders = [{**one, "urlPrefix": url} if url else one for one in configuration.get("extenders", [])]
-    return {
-        **configuration,
-        "clientConnection": {**configuration.get("clientConnection", {}), "kubeconfig": SCHEDULER_KUBECONFIG},
-        "extenders": extenders,
-    }
+    configuration = {**(source or ours())}
+    client = {**configuration.get("clientConnection", {}), "kubeconfig": SCHEDULER_KUBECONFIG}
+    if url:
+        configuration["extenders"] = [{**one, "urlPrefix": url} for one in configuration.get("extenders", [])]
+    return {**configuration, "clientConnection": client}
 
 
 def ours() -> Value:

@@ -39,7 +39,7 @@ def engine(folders: Folders, say: Say, *, private: bool | None = None) -> Engine
     user = _of_user(say, private=private)
     if user:
         return user
-    with _own(folders) as own:
+    with _own(folders, say) as own:
         return Engine(own.start(say), private=True)
 
 
@@ -50,23 +50,23 @@ def borrowed(folders: Folders, say: Say, needed: Callable[[], object]) -> Iterat
     if user:
         yield user
         return
-    with _own(folders) as own:
+    with _own(folders, say) as own:
         yield Engine(own.start(say), private=True)
         if not needed():
             own.stop()
 
 
-def release(folders: Folders) -> None:
+def release(folders: Folders, say: Say) -> None:
     """Stop our own engine, or clean up after it if it crashed."""
-    with _own(folders) as own:
+    with _own(folders, say) as own:
         own.stop()
 
 
 @contextlib.contextmanager
-def _own(folders: Folders) -> Iterator[PrivateEngine]:
+def _own(folders: Folders, say: Say) -> Iterator[PrivateEngine]:
     """Our own engine, for us alone."""
     home = folders.root / "kind" / "engine"
-    with held(home.with_suffix(".lock")):
+    with held(home.with_suffix(".lock"), lambda: say("another gpuyard is at work on the Docker engine: waiting")):
         yield PrivateEngine(home)
 
 

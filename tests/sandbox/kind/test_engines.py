@@ -1,0 +1,131 @@
+"""Which engine is used, and what somebody without one is told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from gpuyard.sandbox.errors import SandboxError
+from gpuyard.sandbox.folders import Folders
+from gpuyard.sandbox.kind import engines
+from gpuyard.sandbox.kind.docker import Docker
+from gpuyard.sandbox.kind.private import PrivateEngine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+OURS = Docker({"DOCKER_HOST": "unix:///ours"})
+
+
+class Machine:
+    """A machine with or without an engine, root, Debian; it remembers what was done to it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.users_engine = False
+        self.root_on_debian = True
+        self.has_dockerd = True
+        self.package_starts_one = False
+        self.platform = "linux"
+        self.done: list[str] = []
+        monkeypatch.setattr(Docker, "answers", lambda _: self.users_engine)
+        monkeypatch.setattr("gpuyard.sandbox.kind.debian.can_install", lambda: self.root_on_debian)
+        monkeypatch.setattr("gpuyard.sandbox.kind.debian.install", self._install)
+        monkeypatch.setattr("shutil.which", lambda *_, **__: "/usr/sbin/it" if self.has_dockerd else None)
+        monkeypatch.setattr(PrivateEngine, "start", lambda *_: self._do("start", OURS))
+        monkeypatch.setattr(PrivateEngine, "stop", lambda *_: self._do("stop", None))
+
+    def _do(self, what: str, answer: Docker | None) -> Docker | None:
+        self.done.append(what)
+        return answer
+
+    def _install(self, programs: tuple[str, ...], _: object) -> None:
+        self.done.append(f"install {' '.join(programs)}")
+        self.users_engine = self.package_starts_one
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    return Machine(monkeypatch)
+
+
+@pytest.fixture
+def find(tmp_path: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Callable[..., engines.Engine]:
+    def call(*, private: bool | None = None) -> engines.Engine:
+        monkeypatch.setattr("sys.platform", machine.platform)
+        return engines.engine(Folders(tmp_path), lambda _: None, private=private)
+
+    return call
+
+
+def test_the_engine_that_answers_is_used_and_nothing_is_started(
+    machine: Machine, find: Callable[..., engines.Engine]
+) -> None:
+    machine.users_engine = True
+    assert find() == engines.Engine(Docker(), private=False)
+    assert machine.done == []
+
+
+def test_root_on_debian_gets_one_of_our_own(machine: Machine, find: Callable[..., engines.Engine]) -> None:
+    assert find() == engines.Engine(OURS, private=True)
+    assert machine.done == ["start"]
+
+
+def test_what_it_needs_is_installed_first(machine: Machine, find: Callable[..., engines.Engine]) -> None:
+    machine.has_dockerd = False
+    find()
+    assert machine.done == ["install dockerd iptables", "start"]
+
+
+def test_an_engine_that_the_package_started_is_used(machine: Machine, find: Callable[..., engines.Engine]) -> None:
+    machine.has_dockerd = False
+    machine.package_starts_one = True
+    assert not find().private
+    assert machine.done == ["install dockerd iptables"]
+
+
+def test_a_cluster_in_our_engine_stays_there_though_another_answers_now(
+    machine: Machine, find: Callable[..., engines.Engine]
+) -> None:
+    machine.users_engine = True
+    assert find(private=True).private
+
+
+def test_a_cluster_in_an_engine_that_is_gone_is_not_looked_for_elsewhere(
+    machine: Machine, find: Callable[..., engines.Engine]
+) -> None:
+    with pytest.raises(SandboxError, match="in which this sandbox was made does not answer"):
+        find(private=False)
+    assert machine.done == []
+
+
+def test_somebody_who_is_not_root_is_told_of_the_other_ground(
+    machine: Machine, find: Callable[..., engines.Engine]
+) -> None:
+    machine.root_on_debian = False
+    with pytest.raises(SandboxError, match=r"needs root on Debian(.|\n)*--ground processes"):
+        find()
+
+
+def test_on_another_system_an_engine_has_to_be_started_by_hand(
+    machine: Machine, find: Callable[..., engines.Engine]
+) -> None:
+    machine.platform = "darwin"
+    with pytest.raises(SandboxError, match=r"only on Linux(.|\n)*Docker Desktop"):
+        find()
+
+
+@pytest.mark.parametrize(("needed", "done"), [(True, ["start"]), (False, ["start", "stop"])])
+def test_a_borrowed_engine_is_stopped_unless_a_sandbox_needs_it(
+    machine: Machine, tmp_path: Path, needed: bool, done: list[str]
+) -> None:
+    with engines.borrowed(Folders(tmp_path), lambda _: None, lambda: needed) as engine:
+        assert engine.private
+    assert machine.done == done
+
+
+def test_an_engine_of_the_users_is_borrowed_and_left_alone(machine: Machine, tmp_path: Path) -> None:
+    machine.users_engine = True
+    with engines.borrowed(Folders(tmp_path), lambda _: None, lambda: False) as engine:
+        assert not engine.private
+    assert machine.done == []
