@@ -1,1 +1,1 @@
-"""Mock nvidia.com/gpu towards kubelet."""
+"""Mock GPUs towards kubelet: NVIDIA's device plugin, with devices that a ConfigMap names."""
