@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 from gpuyard.sandbox import Cluster, SandboxError, Spec, down, names, up
+from gpuyard.sandbox.demo.stage import set_up
+
+from tests.cluster.yard import Yard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,6 +75,30 @@ def make_sandbox(sandbox_names: Iterator[str]) -> Iterator[MakeSandbox]:
     yield make
     for name in made:
         down(name)
+
+
+@pytest.fixture(scope="session")
+def extended(sandbox_names: Iterator[str]) -> Iterator[Cluster]:
+    """One more sandbox that tests share: its kube-scheduler asks the extender, which runs as one of its processes."""
+    name = next(sandbox_names)
+    try:
+        cluster = set_up(name, print)
+    except SandboxError as error:
+        down(name)
+        pytest.fail(f"ground processes cannot be had: {error}", pytrace=False)
+    yield cluster
+    cluster.down()
+
+
+@pytest.fixture
+def yard(extended: Cluster, request: pytest.FixtureRequest) -> Iterator[Yard]:
+    """The shared sandbox with the extender, from a namespace of this test's own; its pods are gone afterwards."""
+    name = f"t-{abs(hash(request.node.nodeid)):x}"
+    extended.kubectl("create", "namespace", name)
+    extended.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=30s", "--namespace", name)
+    yield Yard(extended, name)
+    extended.kubectl("delete", "pods", "--all", "--grace-period=0", "--force", "--namespace", name)
+    extended.kubectl("delete", "namespace", name, "--wait=false")
 
 
 def _up(spec: Spec) -> Cluster:

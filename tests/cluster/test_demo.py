@@ -1,0 +1,133 @@
+"""`gpuyard demo`: what it prints is what happens, and each thing that it says to try works as it stands."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from gpuyard.sandbox import find, names, processes
+from gpuyard.sandbox.folders import Folders
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.ground("processes")
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def name(sandbox_names: Iterator[str]) -> Iterator[str]:
+    chosen = next(sandbox_names)
+    yield chosen
+    demo("--name", chosen, "--down")
+
+
+@pytest.fixture(scope="module")
+def shown(name: str) -> str:
+    """What the demo prints the first time."""
+    return demo("--name", name)
+
+
+def demo(*arguments: str) -> str:
+    """Run the command as a shell would; what it prints."""
+    command = [sys.executable, "-m", "gpuyard.cli", "demo", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def to_try(text: str) -> list[str]:
+    """The commands that the demo says to try, each with the lines that belong to it."""
+    block = text.split("\nTry\n")[1].split("\n\n", maxsplit=1)[0].replace("\\\n", "")
+    return [line.strip() for line in block.splitlines() if not line.strip().startswith("#")]
+
+
+def shell(text: str, command: str) -> str:
+    """Type a command after what the demo says to go on with."""
+    go_on = text.split("Go on with\n")[1].split("\n\n", maxsplit=1)[0]
+    done = subprocess.run(  # noqa: S602 - the lines are the demo's own, to be typed into a shell
+        f"{go_on}\n{command}", shell=True, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, command + done.stdout + done.stderr
+    return done.stdout
+
+
+def placed(name: str) -> set[str]:
+    """The pods of the demo that have a node."""
+    cluster = find(name)
+    assert cluster
+    columns = "custom-columns=NAME:.metadata.name,NODE:.spec.nodeName"
+    rows = cluster.kubectl("get", "pods", "--namespace", "quickstart", "--no-headers", "-o", columns).splitlines()
+    return {pod for pod, node in map(str.split, rows) if node != "<none>"}
+
+
+def wait_until_placed(name: str, pod: str) -> None:
+    end = time.monotonic() + 20
+    while pod not in placed(name):
+        assert time.monotonic() < end, f"{pod} does not run"
+        time.sleep(0.2)
+
+
+FIRST = {"red-train-1", "red-train-2", "red-notebook", "blue-train-1", "blue-notebook"}
+
+
+def test_what_is_printed_is_what_happens(name: str, shown: str) -> None:
+    assert placed(name) == FIRST
+    for pod in FIRST:
+        assert re.search(rf"^\[ *[\d.]+ s\] {pod} runs on node-\d$", shown, re.MULTILINE)
+    assert re.search(r"red-train-3 waits: queue red has a limit of 16 GPUs$", shown, re.MULTILINE)
+    assert re.search(r"^red +12 +16 +16 +4$", shown, re.MULTILINE)
+
+
+def test_it_is_plain_text_of_eighty_columns(shown: str) -> None:
+    assert "\x1b" not in shown
+    printed = [line for line in shown.splitlines() if not line.strip().startswith("export ")]
+    assert max(map(len, printed)) <= 80
+
+
+def test_the_default_scheduler_binds_and_says_why_not(name: str, shown: str) -> None:  # noqa: ARG001 - it must have run
+    cluster = find(name)
+    assert cluster
+    events = cluster.kubectl("get", "events", "--namespace", "quickstart", "-o", "wide")
+    assert re.search(r"Scheduled +pod/red-train-1 +default-scheduler", events)
+    assert re.search(r"FailedScheduling +pod/red-train-3 +default-scheduler.*queue red has a limit of 16 GPUs", events)
+
+
+def test_a_second_time_it_is_harmless(name: str, shown: str) -> None:  # noqa: ARG001 - it must have run
+    before = find(name)
+    assert before
+    running = before.processes
+    again = demo("--name", name)
+    assert placed(name) == FIRST
+    after = find(name)
+    assert after
+    assert after.processes == running
+    assert "red-train-3 waits: queue red has a limit of 16 GPUs" in again
+
+
+def test_each_thing_to_try_works(name: str, shown: str) -> None:
+    why, delete, look, again, raised, _ = to_try(shown)
+    assert "queue red has a limit of 16 GPUs" in shell(shown, why)
+    shell(shown, delete)
+    wait_until_placed(name, "red-train-3")
+    assert "red-train-3" in shell(shown, look)
+    shell(shown, again)
+    time.sleep(3)
+    assert "red-train-2" not in placed(name)
+    shell(shown, raised)
+    wait_until_placed(name, "red-train-2")
+
+
+def test_down_leaves_nothing(name: str, shown: str) -> None:  # noqa: ARG001 - it must have run
+    folder = Folders.of_user().sandboxes / name
+    assert f"the demo {name} is removed" in demo("--name", name, "--down")
+    assert not folder.exists()
+    assert not processes.of(folder)
+    assert name not in names()
+    assert f"there is no demo {name}" in demo("--name", name, "--down")

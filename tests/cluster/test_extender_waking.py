@@ -1,0 +1,68 @@
+"""Who waits is woken when it can go, once, and rests otherwise."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.cluster.yard import Yard
+
+pytestmark = pytest.mark.ground("processes")
+
+
+def pokes(yard: Yard, *names: str) -> list[int]:
+    """How often each pod was patched by the extender."""
+    return [
+        sum(event["userAgent"].startswith("gpuyard-extender") for event in yard.audit("patch", "pods", name=name))
+        for name in names
+    ]
+
+
+@pytest.mark.row("E-17")
+def test_a_raised_limit_wakes_each_waiting_pod_exactly_once(yard: Yard) -> None:
+    queue = yard.queue("team", limit=8)
+    yard.submit(*(f"run-{number}" for number in range(8)), queue=queue)
+    yard.until(lambda: len(yard.placed()) == 8, 15, "eight run")
+    late = [f"late-{number}" for number in range(4)]
+    yard.submit(*late, queue=queue)
+    yard.until(lambda: set(yard.verdicts()) == set(late), 15, "four wait")
+    assert pokes(yard, *late) == [0, 0, 0, 0]
+    yard.queue("team", limit=12)
+    yard.until(lambda: len(yard.placed()) == 12, 15, "all run")
+    assert pokes(yard, *late) == [1, 1, 1, 1]
+
+
+def test_only_those_are_woken_for_whom_there_is_room(yard: Yard) -> None:
+    queue = yard.queue("team", limit=0)
+    yard.submit("a", "b", "c", queue=queue)
+    yard.until(lambda: len(yard.verdicts()) == 3, 15, "three wait")
+    yard.queue("team", limit=2)
+    yard.until(lambda: len(yard.placed()) == 2, 15, "two run")
+    assert sorted(pokes(yard, "a", "b", "c")) == [0, 1, 1]
+
+
+@pytest.mark.row("E-18")
+def test_room_left_by_a_finished_pod_is_used_without_a_poke(yard: Yard) -> None:
+    queue = yard.queue("team", limit=1)
+    yard.submit("short", queue=queue, annotations={"gpuyard.io/run-for": "5s"}, restartPolicy="Never")
+    yard.until(lambda: yard.placed() == {"short"}, 15, "it runs")
+    yard.submit("next", queue=queue)
+    yard.until(lambda: "next" in yard.verdicts(), 15, "the next one waits")
+    yard.until(lambda: "next" in yard.placed(), 30, "the next one runs")
+    assert yard.pods()["short"]["status"]["phase"] == "Succeeded"
+    assert pokes(yard, "next") == [0]
+
+
+@pytest.mark.row("E-27")
+def test_five_hundred_refused_pods_rest(yard: Yard) -> None:
+    queue = yard.queue("team", limit=0)
+    names = [f"p-{number}" for number in range(500)]
+    yard.submit(*names, queue=queue)
+    yard.until(lambda: len(yard.verdicts()) == 500, 120, "all are refused")
+    time.sleep(60)
+    patches = [event["objectRef"]["name"] for event in yard.audit("patch", "pods", subresource="status")]
+    assert len(patches) == 500
+    assert set(patches) == set(names)

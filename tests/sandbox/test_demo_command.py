@@ -1,0 +1,59 @@
+"""The command `gpuyard demo`: what it says when it cannot, and how to go on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from click.testing import CliRunner
+from gpuyard.sandbox.demo import command, stage
+from gpuyard.sandbox.demo.command import demo, how_to_go_on
+from gpuyard.sandbox.errors import SandboxError
+
+if TYPE_CHECKING:
+    import pytest
+
+
+class Standing:
+    """A cluster that was set up."""
+
+    name = "demo"
+    kubeconfig = Path("/cache/demo/kubeconfig")
+
+    def program(self, name: str) -> Path:
+        return Path("/cache/bin") / name
+
+
+def test_a_failure_is_one_message_and_the_code_of_an_unreachable_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_name: str, _say: object) -> None:
+        raise SandboxError("start of etcd", "the process ended", remedy="Look at the log.")
+
+    monkeypatch.setattr(command, "set_up", fail)
+    result = CliRunner().invoke(demo)
+    assert result.exit_code == 3
+    assert "start of etcd: the process ended" in result.output
+    assert "Traceback" not in result.output
+
+
+def test_down_says_whether_there_was_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = iter([True, False])
+    monkeypatch.setattr("gpuyard.sandbox.lifecycle.down", lambda _name: next(found))
+    assert CliRunner().invoke(demo, "--down").output == "the demo demo is removed\n"
+    assert CliRunner().invoke(demo, "--down").output == "there is no demo demo\n"
+
+
+def test_how_to_go_on_names_the_kubeconfig_and_no_line_is_wider_than_a_terminal() -> None:
+    text = how_to_go_on(Standing(), Path.cwd() / "manifests/samples/quickstart")  # type: ignore[arg-type]
+    assert "export KUBECONFIG=/cache/demo/kubeconfig" in text
+    assert "kubectl apply --server-side -f manifests/samples/quickstart/2-pods.yaml" in text
+    assert text.endswith("End it with: make demo-down")
+    assert all(len(line) <= 80 for line in text.splitlines())
+
+
+def test_whoever_has_no_kubectl_is_told_where_one_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "export PATH=/cache/bin:$PATH" in how_to_go_on(Standing(), tmp_path)  # type: ignore[arg-type]
+
+
+def test_the_manifests_of_this_checkout_are_found() -> None:
+    assert (stage.manifests() / "kube-scheduler" / "config.yaml").is_file()
