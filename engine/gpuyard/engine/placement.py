@@ -56,6 +56,8 @@ class Placer:
         self._spread = spread
         self._standing = standing
         self._company = Company(scratch)
+        self.shut: frozenset[str] = frozenset()
+        """Nodes that are kept empty for now."""
 
     def find(self, pod: Pod, within: Nodes = None, scores: Mapping[str, int] | None = None) -> Spot | None:
         """The best place for a pod, if there is one, among the nodes `within`; `scores` rank the topology's domains."""
@@ -80,8 +82,9 @@ class Placer:
         for some in (within, offer.nodes):
             if some is not None:
                 nodes = some if nodes is None else nodes & some
-        if offer.refused:
-            nodes = (frozenset(self._rooms.names()) if nodes is None else nodes) - offer.refused
+        closed = self.shut | offer.refused
+        if closed:
+            nodes = (frozenset(self._rooms.names()) if nodes is None else nodes) - closed
         return nodes
 
     def _promised(self, pod: Pod, nodes: Nodes) -> Spot | None:

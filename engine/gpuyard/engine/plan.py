@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from gpuyard.engine import gates, protection, reclaim
 from gpuyard.engine.accounts import Accounts
 from gpuyard.engine.failures import Equals, Harder, chunk_key
-from gpuyard.engine.gang import Team, starting_chunk
+from gpuyard.engine.gang import Pods, Team, starting_chunk
 from gpuyard.engine.line import Backlog, Pools, VictimLine, WaitingLine
 from gpuyard.engine.model import Amounts, Pod, State, Workload
 from gpuyard.engine.placement import Placer
@@ -24,7 +24,7 @@ from gpuyard.engine.record import Record
 from gpuyard.engine.reporter import Reporter, Silent
 from gpuyard.engine.result import Cycle as Result
 from gpuyard.engine.result import Protected, Reason, Until, Waiting
-from gpuyard.engine.scratch import Scratch
+from gpuyard.engine.scratch import Scratch, Status
 from gpuyard.engine.settings import Phase, Settings
 from gpuyard.engine.snapshot import Snapshot
 from gpuyard.engine.starting import Starter
@@ -59,8 +59,8 @@ class Cycle:
         self._admitted: dict[str, bool] = {}
         self._pools: Pools | None = None
         self._reporter = reporter or Silent()
-        placer = Placer(self.scratch, spread=settings.placement == "spread", standing=self.standing)
-        self.starter = Starter(self.scratch, placer, self._reporter)
+        self.placer = Placer(self.scratch, spread=settings.placement == "spread", standing=self.standing)
+        self.starter = Starter(self.scratch, self.placer, self._reporter)
         self.guard = protection.Guard(self.scratch, spared, honor_budgets=settings.honor_disruption_budgets)
 
     def run(self) -> Result:
@@ -103,7 +103,11 @@ class Cycle:
         line = WaitingLine(self.scratch, [*self.waiting(), *self._ghosts()])
         equals = Equals()
         while (team := line.pop()) is not None:
-            if self._start(team, equals) and starting_chunk(team, self.scratch.waits):
+            pods = starting_chunk(team, self.scratch.waits)
+            why = self.starter.refusal(team, pods)
+            if why is not None:
+                self._refuse(team.workload, why)
+            elif (yield from self._start(team, pods, equals)) and starting_chunk(team, self.scratch.waits):
                 line.push(team)
             yield
 
@@ -112,12 +116,11 @@ class Cycle:
             if workload.queue in self.accounts.leaves:
                 yield self.scratch.add_team(workload, [pod])
 
-    def _start(self, team: Team, equals: Equals) -> bool:
-        pods = starting_chunk(team, self.scratch.waits)
-        why = self.starter.refusal(team, pods)
-        if why is not None:
-            self._refuse(team.workload, why)
-            return False
+    def _start(self, team: Team, pods: Pods, equals: Equals) -> Generator[None, None, bool]:
+        if self.settings.keep_nodes_empty and any(pod.shape.wants_gpu for pod in pods):
+            started = yield from self._start_sparing_nodes(team, pods)
+            if started:
+                return True
         key = chunk_key(team, pods) if not self._is_special(pods) else None
         reached = equals.reached(key)
         if reached is None and self.starter.start(team, pods):
@@ -127,6 +130,21 @@ class Cycle:
         equals.remember(key, self.failed[team.workload.key])
         self._hold(team, pods)
         return False
+
+    def _start_sparing_nodes(self, team: Team, pods: Pods) -> Generator[None, None, bool]:
+        """Start without opening an empty node, by moving others if need be (never by taking from them)."""
+        self.placer.shut = self.scratch.rooms.empty()
+        started = self.starter.start(team, pods)
+        if started:
+            self.record.commit("allocate", team, pods, ())
+        elif self.settings.max_moved and self._may_consolidate(team) and not self._is_delayed(team):
+            rules = self._consolidation(Backlog(self.scratch, self.waiting()))
+            found = yield from Search(self.scratch, self.starter, rules, self._reporter, team).solve()
+            if found is not None:
+                self._commit(rules, found)
+            started = found is not None
+        self.placer.shut = frozenset()
+        return started
 
     def _is_special(self, pods: Iterable[Pod]) -> bool:
         """Whether promises or kube-scheduler's word make these pods different from others of their shapes."""
@@ -147,6 +165,12 @@ class Cycle:
     def _release(self, team: Team) -> None:
         for node, pod in self._held.pop(team.workload.key, ()):
             self.scratch.hold(node, pod.shape, self.standing[pod.key].groups, 1)
+
+    def holder_of(self, key: str) -> Pod | None:
+        """The pod, or the ghost of one, that keeps the room promised to it."""
+        ghosts = (pod for _, pod in self._absent if pod.key == key)
+        pod = self.snapshot.pods.get(key) or next(ghosts, None)
+        return pod if pod is not None and self.scratch.status(pod) is not Status.RUNNING else None
 
     # --- phases that take from others
 

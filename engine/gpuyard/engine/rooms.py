@@ -158,6 +158,11 @@ class Rooms:
         """All nodes' names."""
         return self._snapshot.room
 
+    def empty(self) -> frozenset[str]:
+        """The open nodes whose GPUs are all free."""
+        some = (name for now, later in self.slots() if now == later > 0 for name in self.shelf((now, later)))
+        return frozenset(name for name in some if self._snapshot.fleet.nodes[name].gpus == self[name].later)
+
     def slots(self) -> list[Slot]:
         """The pairs (now, later) that some open node has."""
         return [*self._fresh, *(slot for slot, names in self._shelves.items() if names)]

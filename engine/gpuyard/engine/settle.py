@@ -47,7 +47,7 @@ def settle(snapshot: Snapshot, settings: Settings, reporter: Reporter | None = N
         settled=last,
         cycles=tuple(results),
         final=dict(_finals(cycle, end, one=one)),
-        pending=waiting_reasons(cycle),
+        pending=waiting_reasons(cycle, None if one else end),
         queues=shares,
     )
 

@@ -219,7 +219,7 @@ class Search:
             for pod in chunk.pods:
                 self._scratch.evict(pod)
         trial = Trial(self._trigger, tuple(pods), chunks, before)
-        success = self._place_again(pods, chunks) and self._rules.acceptable(trial)
+        success = self._place_again(pods, chunks) and not self._tears(chunks) and self._rules.acceptable(trial)
         victims = tuple(pod.key for chunk in chunks for pod in chunk.pods)
         self._reporter.tried(self._rules.phase, self._trigger.workload.key, victims, success=success)
         if not success:
@@ -243,6 +243,11 @@ class Search:
             while self._return(team):
                 pass
         return True
+
+    def _tears(self, chunks: Chunks) -> bool:
+        """Whether a victim would be left with some of its pods, but too few of them."""
+        teams = (self._scratch.team(key) for key in {chunk.workload for chunk in chunks})
+        return any(any(team.active.values()) and not team.satisfied(team.workload.gang) for team in teams)
 
     def _return(self, team: Team) -> bool:
         pods = starting_chunk(team, lambda pod: self._scratch.status(pod) is Status.EVICTED)
