@@ -97,7 +97,8 @@ def yard(extended: Cluster, request: pytest.FixtureRequest) -> Iterator[Yard]:
     extended.kubectl("create", "namespace", name)
     extended.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=30s", "--namespace", name)
     yield Yard(extended, name)
-    extended.kubectl("delete", "pods", "--all", "--grace-period=0", "--force", "--namespace", name)
+    with extended.api() as api:
+        api.delete_all(f"/api/v1/namespaces/{name}/pods?gracePeriodSeconds=0")
     extended.kubectl("delete", "namespace", name, "--wait=false")
 
 

@@ -52,16 +52,22 @@ def set_up(name: str, say: Say, *, folders: Folders | None = None) -> Cluster:
 
 def start_extender(cluster: Cluster) -> None:
     """Run the extender as a process of the sandbox, so that it ends with it; return when it answers."""
+    process = launch_extender(cluster)
+    _wait_ready(process, extender_port(cluster) + 1, cluster.log(EXTENDER))
+
+
+def launch_extender(cluster: Cluster) -> Process:
+    """Start the extender, unless it runs already as it would be started now."""
     port = extender_port(cluster)
     listens = ["--host=127.0.0.1", f"--port={port}", f"--ops-port={port + 1}"]
     command = [sys.executable, "-m", "gpuyard.extender", f"--kubeconfig={cluster.kubeconfig}", *listens]
     digest = hashlib.sha256("\0".join(command).encode()).hexdigest()[:16]
     running = cluster.processes.get(EXTENDER)
-    if running and running.digest != digest:
+    if running and running.digest == digest:
+        return running
+    if running:
         processes.end(running, grace=STOP_GRACE)
-        running = None
-    log = cluster.log(EXTENDER)
-    _wait_ready(running or processes.start(command, cluster.folder, EXTENDER, digest, log), port + 1, log)
+    return processes.start(command, cluster.folder, EXTENDER, digest, cluster.log(EXTENDER))
 
 
 def extender_port(cluster: Cluster) -> int:
