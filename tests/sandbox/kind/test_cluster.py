@@ -1,0 +1,150 @@
+"""A kind sandbox's record and the decisions of up and down. Real clusters are in tests/cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from gpuyard.sandbox.errors import SandboxError
+from gpuyard.sandbox.folders import Folders
+from gpuyard.sandbox.kind import cluster as clusters
+from gpuyard.sandbox.kind.cluster import Cluster, Record
+from gpuyard.sandbox.kind.docker import Docker
+from gpuyard.sandbox.kind.engines import Engine
+from gpuyard.sandbox.kind.report import report, server
+from gpuyard.sandbox.spec import Spec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class World:
+    """Engines and clusters that only remember what was asked of them."""
+
+    def __init__(self, folders: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folders = folders
+        self.done: list[str] = []
+        self.healthy = True
+        self.engine_there = True
+        monkeypatch.setattr("gpuyard.sandbox.kind.engines.engine", self._engine)
+        monkeypatch.setattr("gpuyard.sandbox.kind.engines.release", lambda *_: self.done.append("release"))
+        monkeypatch.setattr("gpuyard.sandbox.kind.images.node", lambda *_: "an-image")
+        monkeypatch.setattr("gpuyard.sandbox.binaries.ensure", lambda *_: {})
+        monkeypatch.setattr(Cluster, "answers", lambda _: self.healthy)
+        monkeypatch.setattr(Cluster, "nodes", {"control-plane": "running"})
+        monkeypatch.setattr(Cluster, "create", lambda one, *_: self.done.append(f"create {one.name}"))
+        monkeypatch.setattr(Cluster, "delete", lambda one: self.done.append(f"delete {one.name}"))
+        monkeypatch.setattr(Docker, "answers", lambda _: self.engine_there)
+
+    def _engine(self, _: Folders, __: object, *, private: bool | None = None) -> Engine:
+        if not self.engine_there:
+            raise SandboxError("Docker engine", "none answers")
+        self.done.append(f"engine {private}")
+        return Engine(Docker({"DOCKER_HOST": "unix:///x"}), private=True)
+
+    def up(self, name: str = "mine", nodes: int = 2) -> Cluster:
+        return clusters.up(Spec(name=name, nodes=nodes), folders=self.folders, say=lambda _: None)
+
+    def down(self, name: str = "mine") -> bool:
+        return clusters.down(name, folders=self.folders, say=lambda _: None)
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    return World(Folders(tmp_path), monkeypatch)
+
+
+def test_a_first_up_makes_it_and_remembers_it(world: World) -> None:
+    cluster = world.up()
+    assert world.done == ["engine None", "create mine"]
+    assert clusters.find("mine", folders=world.folders) == cluster
+    assert clusters.names(folders=world.folders) == ["mine"]
+
+
+def test_a_second_up_does_nothing(world: World) -> None:
+    world.up()
+    world.done.clear()
+    world.up()
+    assert world.done == []
+
+
+def test_a_sandbox_that_does_not_answer_is_made_anew_where_it_was(world: World) -> None:
+    world.up()
+    world.healthy = False
+    world.up()
+    assert world.done[2:] == ["engine True", "create mine"]
+
+
+def test_a_sandbox_wanted_otherwise_is_made_anew(world: World) -> None:
+    world.up(nodes=1)
+    assert world.up(nodes=2).record.spec.nodes == 2
+    assert world.done.count("create mine") == 2
+
+
+def test_an_up_that_finds_no_engine_leaves_nothing(world: World) -> None:
+    world.engine_there = False
+    with pytest.raises(SandboxError):
+        world.up()
+    assert clusters.names(folders=world.folders) == []
+
+
+def test_down_of_the_last_one_lets_the_engine_go(world: World) -> None:
+    world.up("one")
+    world.up("two")
+    world.done.clear()
+    assert world.down("one")
+    assert world.done == ["delete one"]
+    assert world.down("two")
+    assert world.done == ["delete one", "delete two", "release"]
+
+
+def test_down_of_nothing_says_so_and_still_cleans_up_after_a_crash(world: World) -> None:
+    assert not world.down()
+    assert world.done == ["release"]
+
+
+def test_down_starts_the_engine_again_if_it_crashed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.up()
+    world.done.clear()
+    monkeypatch.setattr(Docker, "answers", lambda _: False)
+    assert world.down()
+    assert world.done == ["engine True", "delete mine", "release"]
+
+
+def test_down_leaves_no_file(world: World) -> None:
+    world.up()
+    world.down()
+    assert [path for path in world.folders.root.rglob("*") if path.is_file()] == []
+
+
+def test_a_record_that_was_never_finished_is_no_sandbox_but_can_be_removed(world: World) -> None:
+    folder = world.folders.root / "kind" / "sandboxes" / "mine"
+    folder.mkdir(parents=True)
+    (folder / "sandbox.json").write_text("{")
+    assert clusters.find("mine", folders=world.folders) is None
+    assert report("mine", folders=world.folders)["state"] == "broken"
+    assert world.down()
+
+
+def test_a_record_survives_being_written_and_read(world: World) -> None:
+    cluster = world.up(nodes=7)
+    found = clusters.find("mine", folders=world.folders)
+    assert found
+    assert found.record == cluster.record == Record(
+        spec=Spec(name="mine", nodes=7), engine={"DOCKER_HOST": "unix:///x"}, private=True, programs={}
+    )  # fmt: skip
+
+
+def test_the_report_tells_nodes_engine_and_address(world: World) -> None:
+    cluster = world.up()
+    cluster.kubeconfig.write_text("clusters: [{cluster: {server: 'https://127.0.0.1:6443'}}]")
+    found = report("mine", folders=world.folders)
+    assert (found["state"], found["engine"], found["apiUrl"]) == ("up", "unix:///x", "https://127.0.0.1:6443")
+    assert [node["name"] for node in found["components"]] == ["control-plane"]
+
+
+@pytest.mark.parametrize("text", ["", "clusters: []", "a: [", "clusters: [{}]"])
+def test_a_kubeconfig_that_is_not_whole_has_no_address(tmp_path: Path, text: str) -> None:
+    (tmp_path / "kubeconfig").write_text(text)
+    assert server(tmp_path / "kubeconfig") == ""
+    assert server(tmp_path / "missing") == ""
