@@ -32,32 +32,27 @@ def tool(name: str, *options: str) -> tuple[str, ...]:
     return (str(Path(sys.executable).parent / name), *options)
 
 
-def tests_on(ground: str, *options: str) -> tuple[str, ...]:
-    """Make the command that runs the tests of one ground."""
+def tests_on(ground: str, *options: str) -> tuple[tuple[str, ...]]:
+    """Make the one command of a stage that runs the tests of a ground."""
     reports = (f"--junit-xml=build/junit-{ground}.xml", f"--rows=build/rows-{ground}.json")
-    return tool("python", "-m", "pytest", "tests", "--ground", ground, *reports, *options)
+    return (tool("python", "-m", "pytest", "tests", "--ground", ground, *reports, *options),)
 
 
 RUFF = (tool("ruff", "check"), tool("ruff", "format", "--check"))
 LAYERS = tool("lint-imports", "--cache-dir", ".import_linter_cache")
+YAML = tool("yamllint", "--strict", ".")
 SPREAD = ("-n", "2", "--dist", "loadfile")
 
-# Weights keep tests on real clusters, which have time limits, from running beside the unit tests.
+# Weights: on two cores, tests on real clusters do not run beside other tests, for they have time limits to keep.
+STRENGTH = max(3, (os.cpu_count() or 2) + 1)
 STAGES = (
     Stage("binaries", (tool("python", "-m", "tests.grounds"),), minutes=30),
-    Stage("lint", (*RUFF, LAYERS, tool("yamllint", "--strict", "."))),
+    Stage("lint", (*RUFF, LAYERS, YAML)),
     Stage("types", (tool("mypy"),)),
-    Stage("unit", (tests_on("none", "-q", *SPREAD),), ground="none", weight=2, minutes=15),
-    Stage(
-        "processes",
-        (tests_on("processes", "-v", *SPREAD),),
-        after=("binaries",),
-        ground="processes",
-        weight=2,
-        minutes=30,
-    ),
+    Stage("unit", tests_on("none", "-q", *SPREAD), (), "none", weight=2, minutes=15),
+    Stage("processes", tests_on("processes", "-v", *SPREAD), ("binaries",), "processes", weight=2, minutes=30),
+    Stage("kind", tests_on("kind", "-v"), ("binaries",), "kind", weight=2, minutes=40),
 )
-STRENGTH = 3
 SOAK = tuple(
     replace(stage, commands=tuple((*command, "--soak") for command in stage.commands), minutes=90)
     if stage.ground
