@@ -78,8 +78,19 @@ def main(argv: Sequence[str] | None = None) -> int:
 def in_front(stage: Stage) -> int:
     """Run one stage with its output on the terminal."""
     BUILD.mkdir(exist_ok=True)
-    codes = (subprocess.run(command, env=environment(), check=False).returncode for command in stage.commands)
-    return next((code for code in codes if code), 0)
+    return next((code for code in map(_in_front, stage.commands) if code), 0)
+
+
+def _in_front(command: Sequence[str]) -> int:
+    # Ctrl-C reaches the command by itself, SIGTERM does not; in either case it is let clean up before we go.
+    with subprocess.Popen(command, env=environment()) as process:
+        on_ctrl_c = signal.signal(signal.SIGINT, lambda *_: None)
+        on_term = signal.signal(signal.SIGTERM, lambda *_: process.send_signal(signal.SIGINT))
+        try:
+            return process.wait()
+        finally:
+            signal.signal(signal.SIGINT, on_ctrl_c)
+            signal.signal(signal.SIGTERM, on_term)
 
 
 def together(stages: Sequence[Stage]) -> int:

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -124,24 +125,43 @@ from pathlib import Path
 import sys
 run.BUILD = Path("build")
 run.sweep = list
-wait = "import time\\ntry:\\n print('up', flush=True); time.sleep(60)\\nfinally:\\n open('cleaned', 'w').close()"
-stages = [Stage("cluster", ((sys.executable, "-c", wait),))]
-run.say = lambda text: print(text, flush=True)
-sys.exit(run.together(stages))
+wait = "import time\\ntry:\\n open('up', 'w').close(); time.sleep(60)\\nfinally:\\n open('cleaned', 'w').close()"
+stage = Stage("cluster", ((sys.executable, "-c", wait),))
+sys.exit(run.{start})
 """
+
+
+def interrupted(folder: Path, start: str, number: signal.Signals) -> tuple[int, str]:
+    """Start a stage that waits, send a signal to the run once it is up; the run's exit code and output."""
+    command = [sys.executable, "-c", INTERRUPTED.replace("{start}", start)]
+    environment = os.environ | {"PYTHONPATH": str(tree.ROOT)}
+    with subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        while not (folder / "up").exists():
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(number)
+        out, _ = process.communicate(timeout=120)
+    return process.returncode, out
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_lets_its_stages_clean_up(tmp_path: Path, number: signal.Signals) -> None:
-    environment = os.environ | {"PYTHONPATH": str(tree.ROOT)}
-    log = tmp_path / "build" / "logs" / "cluster.log"
-    with subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTED], cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True
-    ) as process:
-        while not log.exists() or "up" not in log.read_text():
-            assert process.poll() is None
-        process.send_signal(number)
-        out, _ = process.communicate(timeout=120)
-    assert process.returncode == run.INTERRUPTED
-    assert "interrupted" in out
+    code, out = interrupted(tmp_path, "together([stage])", number)
+    assert code == run.INTERRUPTED
+    assert "interrupted: every stage was ended and has cleaned up" in out
     assert (tmp_path / "cleaned").exists()
+
+
+def test_a_stage_in_front_cleans_up_too_when_the_run_is_told_to_end(tmp_path: Path) -> None:
+    code, _ = interrupted(tmp_path, "in_front(stage)", signal.SIGTERM)
+    assert code != 0
+    assert (tmp_path / "cleaned").exists()
+
+
+def test_a_stage_in_front_ends_as_its_first_failed_command_does(
+    small_run: Callable[..., int], capfd: pytest.CaptureFixture[str]
+) -> None:
+    del small_run
+    stage = Stage("lint", (*python("print('first')"), *python("exit(3)"), *python("print('never')")))
+    assert run.in_front(stage) == 3
+    assert capfd.readouterr().out == "first\n"
