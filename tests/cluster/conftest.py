@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
-from gpuyard.sandbox import Cluster, SandboxError, Spec, down, names, up
+from gpuyard.sandbox import Cluster, SandboxError, Spec, down, up
 from gpuyard.sandbox.demo.stage import set_up
 
 from tests.cluster.yard import Yard
+from tests.grounds import PREFIX, sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-PREFIX = "tests"
-
 
 MakeSandbox = Callable[[Spec], Cluster]
 """Brings up one more sandbox like this, under a name of its own; it is removed when the test is over."""
@@ -28,10 +26,7 @@ MakeSandbox = Callable[[Spec], Cluster]
 @pytest.fixture(scope="session")
 def sandbox_names() -> Iterator[str]:
     """Names that no other test run uses; they tell whose they are, so that the next run removes what was left over."""
-    for name in names():
-        owner = name.removeprefix(f"{PREFIX}-").split("-")[0]
-        if name.startswith(f"{PREFIX}-") and owner.isdigit() and not _runs(int(owner)):
-            down(name)
+    sweep()
     return (f"{PREFIX}-{os.getpid()}-{number}" for number in itertools.count(1))
 
 
@@ -107,13 +102,3 @@ def _up(spec: Spec) -> Cluster:
         return up(spec)
     except SandboxError as error:
         pytest.fail(f"ground processes cannot be had: {error}", pytrace=False)
-
-
-def _runs(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
