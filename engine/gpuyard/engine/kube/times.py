@@ -5,7 +5,8 @@ from functools import lru_cache
 
 _FORM = re.compile(
     r"(19[7-9]\d|[2-9]\d{3})-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])[Tt ]([01]\d|2[0-3]):([0-5]\d):([0-5]\d|60)"
-    r"(?:\.\d{1,9})?(?:[Zz]|([+-])([01]\d|2[0-3]):([0-5]\d))"
+    r"(?:\.\d{1,9})?(?:[Zz]|([+-])([01]\d|2[0-3]):([0-5]\d))",
+    re.ASCII,
 )
 _BEFORE = (0, 306, 337, 0, 31, 61, 92, 122, 153, 184, 214, 245, 275)
 """Days before each month in a year that begins in March, so that the leap day is its last."""

@@ -1,0 +1,98 @@
+"""Disruption budgets, topologies and plans."""
+
+import msgspec
+import pytest
+from gpuyard.engine.kube import objects
+from gpuyard.engine.kube.others import budget, promises, topology
+from gpuyard.engine.model import Pod, Promise, Shape
+
+from tests.engine.kube import written
+from tests.engine.kube.written import Heard, Json, seen
+
+SHAPE = Shape(gpus=2, selector=(("zone", "a"),))
+PODS = [
+    Pod(key="default/web", shape=SHAPE, labels={"app": "web", "tier": "front"}),
+    Pod(key="default/db", shape=SHAPE, labels={"app": "db"}),
+]
+
+
+def pdb(selector: Json | None, status: Json | None) -> objects.PodDisruptionBudget:
+    given = {"metadata": written.meta("pdb", "default"), "spec": {"selector": selector}, "status": status}
+    return seen(objects.PodDisruptionBudget, given)
+
+
+@pytest.mark.parametrize(
+    ("selector", "covered"),
+    [
+        ({}, {"default/web", "default/db"}),
+        (None, set()),
+        ({"matchLabels": {"app": "web"}}, {"default/web"}),
+        ({"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["web"]}]}, {"default/db"}),
+        ({"matchExpressions": [{"key": "tier", "operator": "Exists"}]}, {"default/web"}),
+        ({"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}, {"default/db"}),
+    ],
+    ids=["all", "none", "label", "not-in", "exists", "does-not-exist"],
+)
+def test_a_budget_covers_the_pods_that_its_selector_chooses(selector: Json | None, covered: set[str]) -> None:
+    made = budget(pdb(selector, {"disruptionsAllowed": 1}), PODS, Heard())
+    assert (made.name, set(made.pods), made.allowed) == ("default/pdb", covered, 1)
+
+
+def test_a_budget_without_status_allows_nothing() -> None:
+    assert budget(pdb({}, None), PODS, Heard()).allowed == 0
+
+
+def test_a_topology_has_its_levels_the_widest_first() -> None:
+    given = {"metadata": {"name": "rows"}, "spec": {"levels": [{"nodeLabel": "row"}, {"nodeLabel": "rack"}]}}
+    assert topology(seen(objects.Topology, given), Heard()).levels == ("row", "rack")
+
+
+@pytest.mark.parametrize("levels", [[], [{"nodeLabel": "row"}, {"nodeLabel": "row"}]], ids=["none", "twice"])
+def test_levels_that_are_no_levels_are_a_fault(levels: list[Json]) -> None:
+    heard = Heard()
+    topology(seen(objects.Topology, {"metadata": {"name": "rows"}, "spec": {"levels": levels}}), heard)
+    assert [field for field, _ in heard] == ["spec.levels"]
+
+
+def plan(state: str | None, shape: object = None) -> objects.Plan:
+    promise = {
+        "pod": "default/web",
+        "node": "node-1",
+        "shape": msgspec.to_builtins(SHAPE) if shape is None else shape,
+        "owner": "u",
+        "workload": "default/w",
+        "queue": "team-a",
+        "priority": 75,
+        "gpuGroups": ["g"],
+    }
+    return seen(
+        objects.Plan, {"metadata": {"name": "plan-1"}, "spec": {"promises": [promise]}, "status": {"state": state}}
+    )
+
+
+@pytest.mark.parametrize("state", [None, "Running"])
+def test_the_promises_of_an_unfinished_plan_stand(state: str | None) -> None:
+    assert promises(plan(state), Heard()) == [
+        Promise(
+            plan="plan-1",
+            pod="default/web",
+            owner="u",
+            workload="default/w",
+            shape=SHAPE,
+            node="node-1",
+            gpu_groups=("g",),
+            queue="team-a",
+            priority=75,
+        )
+    ]
+
+
+@pytest.mark.parametrize("state", ["Kept", "Impossible", "Expired"])
+def test_a_finished_plan_promises_nothing(state: str) -> None:
+    assert promises(plan(state), Heard()) == []
+
+
+def test_a_promise_that_cannot_be_read_is_a_fault() -> None:
+    heard = Heard()
+    assert promises(plan(None, {"gpus": "two"}), heard) == []
+    assert [field for field, _ in heard] == ["spec.promises[0].shape.gpus"]
