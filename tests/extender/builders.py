@@ -8,7 +8,7 @@ from gpuyard.common.kube.changes import Batch, Change
 from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.feed import Feed
 from gpuyard.extender.ledger import Ledger
-from gpuyard.extender.objects import Namespace, Node, Pod, PodGroup, PriorityClass, Queue
+from gpuyard.extender.objects import Namespace, Node, Pod, PodDisruptionBudget, PodGroup, PriorityClass, Queue
 from gpuyard.extender.translate import Translator
 from gpuyard.extender.verbs import Verbs
 from gpuyard.extender.wire import CANDIDATES, Candidates, FilterAnswer
@@ -21,6 +21,7 @@ KINDS: dict[str, type] = {
     "Namespace": Namespace,
     "Node": Node,
     "Pod": Pod,
+    "PodDisruptionBudget": PodDisruptionBudget,
     "PodGroup": PodGroup,
     "PriorityClass": PriorityClass,
     "Queue": Queue,
@@ -62,6 +63,8 @@ def pod(
     verdict: str | None = None,
     labels: dict[str, str] | None = None,
     annotations: dict[str, str] | None = None,
+    status: Json | None = None,
+    created: str = "2026-01-01T00:00:00Z",
     **spec: object,
 ) -> Json:
     """A pod; `on` a node it runs there, `fixed` is not preemptible, `init` GPUs are asked for by an init container."""
@@ -76,7 +79,7 @@ def pod(
             "ns",
             labels=marks | (labels or {}),
             annotations=annotations or {},
-            creationTimestamp="2026-01-01T00:00:00Z",
+            creationTimestamp=created,
         ),
         "spec": {
             "containers": [container(gpus)],
@@ -84,7 +87,8 @@ def pod(
             "nodeName": on,
             **spec,
         },
-        "status": {
+        "status": status
+        or {
             "phase": phase or ("Running" if on else "Pending"),
             "conditions": [said] if verdict is not None else [],
         },
@@ -101,6 +105,7 @@ class Bench:
     def __init__(self, *things: Json, config: ExtenderConfig | None = None) -> None:
         self.config = config or ExtenderConfig()
         self.now = 0.0
+        self.today = 1_800_000_000.0
         self.unavailable = ""
         self.refusals: list[str] = []
         self.reports: list[str] = []
@@ -113,12 +118,14 @@ class Bench:
             lambda: self.config,
             unavailable=lambda: self.unavailable,
             clock=lambda: self.now,
+            today=lambda: self.today,
             count=self.refusals.append,
         )
         self._readers: dict[str, Any] = {
             "Namespace": self.feed.namespaces,
             "Node": self.feed.nodes,
             "Pod": self.feed.pods,
+            "PodDisruptionBudget": self.feed.budgets,
             "PodGroup": self.feed.groups,
             "PriorityClass": self.feed.classes,
             "Queue": self.feed.queues,

@@ -115,6 +115,7 @@ def test_there_is_one_watch_for_each_kind() -> None:
         "podgroups",
         "queues",
         "namespaces",
+        "poddisruptionbudgets",
         "nodes",
         "pods",
     ]

@@ -75,7 +75,7 @@ def test_the_sentence_holds_no_number_that_moves() -> None:
 @pytest.mark.row("E-06")
 def test_a_pod_filtered_twice_in_one_cycle_is_reserved_once() -> None:
     bench = Bench(*NODES, queue("team", limit=1))
-    asked = pod("p", "team", status={})
+    asked = pod("p", "team")
     bench.put(asked)
     assert bench.passes(asked, "n2")
     assert bench.passes(asked)

@@ -23,7 +23,7 @@ from gpuyard.extender.server import Verb, application
 from gpuyard.extender.translate import Translator
 from gpuyard.extender.verbs import Verbs
 from gpuyard.extender.waker import Waker
-from gpuyard.extender.wire import CANDIDATES, FilterAnswer
+from gpuyard.extender.wire import CANDIDATES, PREEMPTION, FilterAnswer, PreemptAnswer
 
 SETTLE = 2.0
 """Seconds after the caches are complete in which bindings from before the start still land."""
@@ -61,12 +61,14 @@ class Extender:
             self.config,
             unavailable=lambda: self.problem,
             clock=time.monotonic,
+            today=time.time,
             count=lambda reason: metrics.refusals.labels(reason).inc(),
         )
         self.web = application(
             [
                 Verb("filter", CANDIDATES, self.verbs.filter, lambda why: FilterAnswer(error=why)),
                 Verb("prioritize", CANDIDATES, self.verbs.prioritize, lambda _: []),
+                Verb("preempt", PREEMPTION, self.verbs.preempt, lambda _: PreemptAnswer()),
             ],
             metrics,
         )

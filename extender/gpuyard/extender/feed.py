@@ -16,7 +16,7 @@ from gpuyard.engine.kube import nodes, queues
 from gpuyard.engine.kube.meta import labels_of
 from gpuyard.engine.kube.workloads import QUEUE
 from gpuyard.extender.ledger import Ledger, Phase, Sighting
-from gpuyard.extender.objects import Namespace, Node, Pod, PodGroup, PriorityClass, Queue
+from gpuyard.extender.objects import Namespace, Node, Pod, PodDisruptionBudget, PodGroup, PriorityClass, Queue
 from gpuyard.extender.translate import Complaints, Translator
 
 Report = Callable[[str], None]
@@ -38,6 +38,7 @@ class Feed:
             (resources.POD_GROUPS, PodGroup, self.groups),
             (resources.QUEUES, Queue, self.queues),
             (resources.NAMESPACES, Namespace, self.namespaces),
+            (resources.DISRUPTION_BUDGETS, PodDisruptionBudget, self.budgets),
             (resources.NODES, Node, self.nodes),
             (resources.PODS, Pod, self.pods),
         ]
@@ -80,6 +81,11 @@ class Feed:
         """Priority classes have changed."""
         for change in batch.changes:
             self._see(self._translator.put_class(_key(change.old or change.new), change.new))
+
+    def budgets(self, batch: Batch[PodDisruptionBudget]) -> None:
+        """Disruption budgets have changed."""
+        for change in batch.changes:
+            self._translator.put_budget(_key(change.old or change.new), change.new)
 
     def nodes(self, batch: Batch[Node]) -> None:
         """Nodes have changed; most changes are heartbeats that change nothing here."""

@@ -27,14 +27,21 @@ class Gatekeeper:
         return (
             gates.admission(snapshot, accounts, settings, workload)
             or gates.whole(team)
-            or self._capacity(accounts, snapshot, workload, _need(snapshot, team, pod))
+            or self._capacity(accounts, snapshot, team, pod)
         )
 
-    def _capacity(self, accounts: Accounts, snapshot: Snapshot, workload: Workload, need: Amounts) -> Waiting | None:
-        for account in accounts.path(workload.queue or ""):
+    def _capacity(self, accounts: Accounts, snapshot: Snapshot, team: Team, pod: Pod) -> Waiting | None:
+        path = accounts.path(team.workload.queue or "")
+        for account in path:
             use = snapshot.use.get(account.name, UNUSED)
             account.allocated, account.fixed = use.allocated, use.fixed
-        return gates.capacity(accounts, snapshot, workload, need)
+        for other in snapshot.nominated.values():
+            # Victims die for it: what they leave is no longer for anybody else of the queue.
+            if other.key != pod.key and (workload := snapshot.workloads.get(other.workload)):
+                for account in accounts.path(workload.queue or ""):
+                    if account in path:
+                        account.add(snapshot.claim_of(other), fixed=not workload.preemptible)
+        return gates.capacity(accounts, snapshot, team.workload, _need(snapshot, team, pod))
 
     def _accounts_of(self, snapshot: Snapshot) -> Accounts:
         if snapshot.queues is not self._queues:

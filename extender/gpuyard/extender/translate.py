@@ -7,12 +7,13 @@ say.
 
 from collections.abc import Iterable, Mapping
 
-from gpuyard.engine.kube import gangs, pods, workloads
+from gpuyard.engine.kube import gangs, others, pods, workloads
 from gpuyard.engine.kube.meta import created
-from gpuyard.engine.model import Gang, Workload
+from gpuyard.engine.model import Budget, Gang, Workload
+from gpuyard.engine.model import Pod as EnginePod
 from gpuyard.engine.settings import Settings
 from gpuyard.extender.ledger import Sighting
-from gpuyard.extender.objects import Pod, PodGroup, PriorityClass
+from gpuyard.extender.objects import Pod, PodDisruptionBudget, PodGroup, PriorityClass
 from msgspec.structs import replace
 
 
@@ -31,6 +32,7 @@ class Translator:
         self._settings = settings
         self._groups: dict[str, PodGroup] = {}
         self._classes: dict[str, int] = {}
+        self._budgets: dict[str, PodDisruptionBudget] = {}
         self._pods: dict[str, Pod] = {}
         self._teams: dict[str, dict[str, Pod]] = {}
         self._team_of: dict[str, str] = {}
@@ -70,6 +72,21 @@ class Translator:
         self._teams.setdefault(team, {})[key] = seen
         self._team_of[key] = team
         return self.sight(seen)
+
+    def put_budget(self, key: str, seen: PodDisruptionBudget | None) -> None:
+        """A disruption budget is new, changed or gone (None)."""
+        if seen is None:
+            self._budgets.pop(key, None)
+        else:
+            self._budgets[key] = seen
+
+    def budgets_of(self, of: Iterable[EnginePod]) -> list[Budget]:
+        """The disruption budgets, as far as they are about these pods."""
+        by_namespace: dict[str, list[EnginePod]] = {}
+        for pod in of:
+            by_namespace.setdefault(pod.namespace, []).append(pod)
+        seen = ((budget, by_namespace.get(budget.metadata.namespace or "", [])) for budget in self._budgets.values())
+        return [others.budget(budget, mine, Complaints()) for budget, mine in seen if mine]
 
     def drop_pod(self, key: str) -> None:
         """A pod is gone."""

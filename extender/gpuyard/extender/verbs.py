@@ -8,19 +8,35 @@ from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.gatekeeper import Gatekeeper
 from gpuyard.extender.ledger import Ledger, Sighting
 from gpuyard.extender.objects import Pod
+from gpuyard.extender.preempting import choose
 from gpuyard.extender.ranking import best, points
 from gpuyard.extender.server import Unavailable
 from gpuyard.extender.translate import Translator
-from gpuyard.extender.wire import Candidates, FilterAnswer, HostPriority, WireError, refusal, survivors
+from gpuyard.extender.wire import (
+    Candidates,
+    FilterAnswer,
+    HostPriority,
+    MetaPod,
+    MetaVictims,
+    PreemptAnswer,
+    Preemption,
+    WireError,
+    refusal,
+    survivors,
+)
+
+NOMINATION = 5.0
+"""Seconds from a granted preemption until the watch shows the pod's nomination, which then counts."""
 
 UNREADABLE = "Unreadable"
 """The reason in metrics of a pod that says what cannot be read."""
 
 
 class Verbs:
-    """`filter` and `prioritize`, over one ledger.
+    """`filter`, `prioritize` and `preempt`, over one ledger.
 
     `unavailable` says why nothing can be decided now, empty when it can; `count` is told the reason of each refusal.
+    `clock` never jumps and says how long something lasts; `today` says what time it is.
     """
 
     def __init__(  # noqa: PLR0913 - what a decision depends on
@@ -31,6 +47,7 @@ class Verbs:
         *,
         unavailable: Callable[[], str],
         clock: Callable[[], float],
+        today: Callable[[], float],
         count: Callable[[str], None],
     ) -> None:
         self._ledger = ledger
@@ -38,6 +55,7 @@ class Verbs:
         self._config = config
         self._unavailable = unavailable
         self._clock = clock
+        self._today = today
         self._count = count
         self._gatekeeper = Gatekeeper()
 
@@ -65,6 +83,28 @@ class Verbs:
         self._sighting(request.pod)
         found: Mapping[str, int] = points(self._ledger.snapshot, request.by_name())
         return [HostPriority(host, score) for host, score in found.items()]
+
+    def preempt(self, request: Preemption) -> PreemptAnswer:
+        """Whom kube-scheduler may evict for the pod; nobody where the pod's own gates are shut.
+
+        This may be the first verb that hears of a pod: on a full cluster filter is not called.
+        """
+        seen = self._sighting(request.pod)
+        now = self._clock()
+        self._ledger.expire(now)
+        snapshot = self._ledger.waiting(seen)
+        workload = seen.workload
+        if workload is None or not workload.governed or self._refusal(snapshot, seen):
+            return PreemptAnswer()
+        proposal = request.victims()
+        budgets = self._translator.budgets_of(pod for node in proposal for pod in snapshot.on_node.get(node, ()))
+        view = snapshot.at(int(self._today())).with_budgets(budgets)
+        chosen = choose(view, self._config().engine, workload, seen.pod, proposal)
+        if chosen:
+            self._ledger.reserve(seen, now=now, until=now + NOMINATION)
+        return PreemptAnswer(
+            {node: MetaVictims(pods=[MetaPod(victim.uid) for victim in pods]) for node, pods in chosen.items()}
+        )
 
     def _sighting(self, pod: Pod) -> Sighting:
         """The newest that is known of the pod of a call."""

@@ -101,6 +101,14 @@ class Preemption(Request):
         """Whether victims came in at least one form."""
         return self.node_name_to_victims is not UNSET or self.node_name_to_meta_victims is not UNSET
 
+    def victims(self) -> dict[str, list[str]]:
+        """The UIDs of the victims by node, in whichever form they came."""
+        if self.node_name_to_meta_victims:
+            by_uid = self.node_name_to_meta_victims.items()
+            return {node: [pod.uid for pod in victims.pods or ()] for node, victims in by_uid}
+        whole = (self.node_name_to_victims or {}).items()
+        return {node: [pod.metadata.uid for pod in victims.pods or ()] for node, victims in whole}
+
 
 class Binding(Request):
     """`bind`: the node that kube-scheduler chose for the pod."""

@@ -1,0 +1,189 @@
+"""`preempt`: whom kube-scheduler may evict for a pod, and whom never."""
+
+import msgspec
+import pytest
+from gpuyard.extender.wire import PREEMPTION, MetaPod, MetaVictims, PreemptAnswer, Preemption
+
+from tests.extender.builders import Bench, Json, group, node, pod, queue
+
+LOW, HIGH = {"priorityClassName": "train"}, {"priorityClassName": "build-preemptible"}
+NOBODY = PreemptAnswer()
+
+
+def low(name: str, gpus: int = 4, on: str = "n1", queue: str = "team", **more: object) -> Json:
+    return pod(name, queue, gpus, on=on, labels=LOW, **more)  # type: ignore[arg-type]
+
+
+def high(name: str = "p", gpus: int = 4, **more: object) -> Json:
+    return pod(name, "team", gpus, labels=HIGH, **more)  # type: ignore[arg-type]
+
+
+def proposal(thing: Json, **victims: list[str] | None) -> Preemption:
+    named = {
+        node: {"Pods": None if uids is None else [{"UID": uid} for uid in uids], "NumPDBViolations": 0}
+        for node, uids in victims.items()
+    }
+    return PREEMPTION.read(msgspec.json.encode({"Pod": thing, "NodeNameToMetaVictims": named}))
+
+
+def uids(answer: PreemptAnswer) -> dict[str, list[str]]:
+    return {node: [one.uid for one in found.pods or ()] for node, found in answer.node_name_to_meta_victims.items()}
+
+
+def bench(*more: Json, limit: float = -1) -> Bench:
+    """A full node n1 with two pods of low priority, and a full node n2 of somebody else."""
+    return Bench(
+        node("n1"),
+        node("n2"),
+        queue("team", limit),
+        queue("other"),
+        low("a"),
+        low("b"),
+        low("x", 8, "n2", "other"),
+        *more,
+    )
+
+
+@pytest.mark.row("E-14")
+def test_the_proposed_victims_are_granted_where_all_may_go() -> None:
+    of = bench()
+    answer = of.verbs.preempt(proposal(high(), n1=["uid-b"], n2=["uid-x"]))
+    assert answer == PreemptAnswer({"n1": MetaVictims(pods=[MetaPod("uid-b")])})
+
+
+@pytest.mark.row("E-03", case="preempt")
+@pytest.mark.row("E-14")
+def test_whole_victims_are_answered_by_uid() -> None:
+    of = bench()
+    victims = {"n1": {"pods": [low("b")], "numpdbviolations": 0}}
+    request = PREEMPTION.read(msgspec.json.encode({"pod": high(), "nodenametovictims": victims}))
+    assert uids(of.verbs.preempt(request)) == {"n1": ["uid-b"]}
+
+
+@pytest.mark.row("E-14")
+def test_a_victim_that_is_not_on_the_node_is_never_named() -> None:
+    assert bench().verbs.preempt(proposal(high(), n1=["uid-x"], n2=["uid-a"], n3=["uid-b"])) == NOBODY
+
+
+@pytest.mark.parametrize(
+    "empty",
+    [
+        pytest.param([], marks=pytest.mark.row("E-15", case="empty")),
+        pytest.param(None, marks=pytest.mark.row("E-15", case="null")),
+    ],
+)
+def test_a_proposal_without_victims_gets_the_lowest_and_newest(empty: list[str] | None) -> None:
+    of = bench()
+    of.put(low("a", created="2026-02-01T00:00:00Z"))
+    assert uids(of.verbs.preempt(proposal(high(), n1=empty, n2=empty))) == {"n1": ["uid-a"]}
+
+
+def test_victims_that_are_filled_in_are_no_more_than_needed_and_the_highest_first() -> None:
+    of = Bench(
+        node("n1"),
+        queue("team"),
+        pod("small", "team", 1, on="n1", labels={"priorityClassName": "train"}),
+        pod("large", "team", 4, on="n1", labels={"priorityClassName": "middle"}),
+        pod("rest", "team", 3, on="n1", labels={"priorityClassName": "middle"}),
+        {"kind": "PriorityClass", "metadata": {"name": "middle"}, "value": 60},
+    )
+    assert uids(of.verbs.preempt(proposal(high(gpus=4), n1=[]))) == {"n1": ["uid-rest", "uid-small"]}
+
+
+def test_a_node_with_room_needs_no_victims() -> None:
+    of = Bench(node("n1"), queue("team"), low("a"))
+    assert of.verbs.preempt(proposal(high(), n1=[])) == NOBODY
+
+
+@pytest.mark.parametrize(
+    "thing",
+    [
+        high(gpus=9),
+        pod("p", "unknown", 4, labels=HIGH),
+        pod("p", "", 4, labels=HIGH),
+        pod("p", "", 0),
+    ],
+)
+def test_nobody_goes_for_a_pod_whose_own_gates_are_shut_or_that_has_none(thing: Json) -> None:
+    assert bench(limit=16).verbs.preempt(proposal(thing, n1=["uid-a", "uid-b"])) == NOBODY
+
+
+def test_nobody_goes_for_a_pod_over_its_limit() -> None:
+    assert bench(limit=8).verbs.preempt(proposal(high(), n1=["uid-b"])) == NOBODY
+
+
+def test_nobody_goes_while_the_cluster_is_not_known() -> None:
+    of = bench()
+    of.unavailable = "starting"
+    with pytest.raises(Exception, match="starting"):
+        of.verbs.preempt(proposal(high(), n1=["uid-b"]))
+
+
+def test_equal_priority_is_no_reason_to_go() -> None:
+    assert bench().verbs.preempt(proposal(low("p", on=""), n1=["uid-b"])) == NOBODY
+
+
+def test_what_is_not_preemptible_stays() -> None:
+    of = bench()
+    of.put(low("b", fixed=True))
+    assert of.verbs.preempt(proposal(high(), n1=["uid-b"])) == NOBODY
+
+
+def test_a_disruption_budget_is_honoured() -> None:
+    budget: Json = {
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "keep", "namespace": "ns"},
+        "spec": {"selector": {"matchLabels": LOW}},
+        "status": {"disruptionsAllowed": 1},
+    }
+    of = bench(budget)
+    assert of.verbs.preempt(proposal(high(gpus=8), n1=["uid-a", "uid-b"])) == NOBODY
+    assert uids(of.verbs.preempt(proposal(high(), n1=["uid-b"]))) == {"n1": ["uid-b"]}
+    of.drop(budget)
+    assert uids(of.verbs.preempt(proposal(high(gpus=8), n1=["uid-a", "uid-b"]))) == {"n1": ["uid-a", "uid-b"]}
+
+
+def test_a_minimum_run_time_is_honoured() -> None:
+    of = bench()
+    of.put(queue("team") | {"spec": {"preemptMinRuntime": "10m", "resources": {"gpu": {"limit": -1, "quota": -1}}}})
+    of.put(low("b", status={"phase": "Running", "startTime": "2026-01-01T00:00:00Z"}))
+    of.today = 1_767_225_600 + 599
+    assert of.verbs.preempt(proposal(high(), n1=["uid-b"])) == NOBODY
+    of.today += 1
+    assert uids(of.verbs.preempt(proposal(high(), n1=["uid-b"]))) == {"n1": ["uid-b"]}
+
+
+def test_a_gang_goes_whole_or_down_to_its_minimum() -> None:
+    members = [pod(name, "", 2, on="n1", annotations={"pod-group-name": "g"}) for name in ("g1", "g2", "g3", "g4")]
+    gang = group("g", 3, "team")
+    gang["spec"]["priorityClassName"] = "train"
+    of = Bench(node("n1"), queue("team"), gang, *members)
+    assert uids(of.verbs.preempt(proposal(high(gpus=2), n1=["uid-g4"]))) == {"n1": ["uid-g4"]}
+    assert of.verbs.preempt(proposal(high(gpus=4), n1=["uid-g3", "uid-g4"])) == NOBODY
+    everybody = ["uid-g1", "uid-g2", "uid-g3", "uid-g4"]
+    assert uids(of.verbs.preempt(proposal(high(gpus=8), n1=everybody))) == {"n1": everybody}
+
+
+def test_for_whom_victims_were_granted_counts_at_once() -> None:
+    of = bench(limit=12)
+    assert uids(of.verbs.preempt(proposal(high("first"), n1=["uid-b"])))
+    assert of.verbs.preempt(proposal(high("second"), n1=["uid-a"])) == NOBODY
+    assert not of.passes(pod("third", "team"))
+
+
+@pytest.mark.row("E-31")
+def test_the_nominated_node_is_confirmed_as_long_as_the_bound_allows_it() -> None:
+    of = bench(limit=8)
+    of.drop(low("b"))
+    nominated = high(status={"phase": "Pending", "nominatedNodeName": "n1"})
+    of.put(nominated)
+    assert of.filter(nominated, "n1").node_names == ["n1"]
+    of.put(queue("team", limit=4))
+    assert of.filter(nominated, "n1").node_names == []
+
+
+def test_what_is_nominated_is_for_nobody_else_of_the_queue() -> None:
+    of = bench(limit=8)
+    of.drop(low("b"))
+    of.put(high(status={"phase": "Pending", "nominatedNodeName": "n1"}))
+    assert not of.passes(pod("other", "team", 1))
