@@ -1,1 +1,1 @@
-"""Writes who uses which mock GPU how much into the topology."""
+"""Watches pods and writes who uses which GPU how much into the topology."""

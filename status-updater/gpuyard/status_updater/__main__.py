@@ -1,0 +1,102 @@
+"""The status updater as a process: follows pods, nodes and the topology; one of its replicas writes."""
+
+import os
+import socket
+import sys
+import uuid
+from collections.abc import Sequence
+
+import msgspec
+from gpuyard.common import arguments
+from gpuyard.common.kube.access import find_access
+from gpuyard.common.kube.changes import Batch
+from gpuyard.common.kube.client import Client
+from gpuyard.common.kube.events import Recorder
+from gpuyard.common.kube.reflector import Reflector
+from gpuyard.common.kube.resources import NODES, PODS
+from gpuyard.common.lease import Elector
+from gpuyard.common.logs import configure, get_logger
+from gpuyard.common.process import Process, run
+from gpuyard.common.topology.cluster_node import DECODER, ClusterNode
+from gpuyard.common.topology.maps import NAMESPACE, ConfigMap, Maps, reflectors
+from gpuyard.status_updater.desk import Desk
+from gpuyard.status_updater.pods import Pod
+from gpuyard.status_updater.updater import REASONS, Updater
+
+COMPONENT = "gpuyard-status-updater"
+log = get_logger()
+
+
+class Feed:
+    """Hands what the caches hear to the desk, and wakes the updater."""
+
+    def __init__(self, desk: Desk, updater: Updater) -> None:
+        self._desk = desk
+        self._updater = updater
+
+    def maps_changed(self) -> None:
+        """A map could be read anew, or went."""
+        self._desk.touch_all()
+        self._updater.news.set()
+
+    def take_nodes(self, batch: Batch[ClusterNode]) -> None:
+        """Nodes changed, came or went."""
+        known = (change.new or change.old for change in batch.changes)
+        self._desk.touched.update(node.metadata.name for node in known if node is not None)
+        self._updater.news.set()
+
+    def take_pods(self, batch: Batch[Pod]) -> None:
+        """Pods changed, came or went; most have nothing to do with GPUs."""
+        for change in batch.changes:
+            self._desk.take_pod(change.old, change.new)
+        if self._desk.touched:
+            self._updater.news.set()
+
+
+async def serve(process: Process, access_from: tuple[str, str], namespace: str) -> None:
+    """Start all parts."""
+    client = await process.enter(Client(await find_access(*access_from), agent=COMPONENT))
+    identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}-{uuid.uuid4().hex[:8]}"
+    elector = Elector(client, COMPONENT, namespace, identity)
+    acting = client.fenced(lambda: elector.leading)
+    # The maps speak to those who read them, and both are made of them: hence by name.
+    maps = Maps(lambda: feed.maps_changed(), lambda name, why: updater.refuse(name, why))  # noqa: PLW0108
+    nodes = Reflector(client, NODES.within(), DECODER, report=_report)
+    pods = Reflector(client, PODS.within(), msgspec.json.Decoder(Pod), report=_report)
+    recorder = Recorder(acting, COMPONENT, identity, REASONS)
+    desk = Desk(maps, nodes.store)
+    updater = Updater(acting, desk, namespace, recorder)
+    feed = Feed(desk, updater)
+    nodes.subscribe(feed.take_nodes)
+    pods.subscribe(feed.take_pods)
+    caches: list[Reflector[ConfigMap] | Reflector[ClusterNode] | Reflector[Pod]]
+    caches = [*reflectors(client, maps, namespace, "", _report), nodes, pods]
+
+    async def work() -> None:
+        for cache in caches:
+            await cache.wait_synced()
+        await updater.run()
+
+    for cache in caches:
+        process.spawn(f"watch of {cache.address.about}", cache.run())
+    process.spawn("events", recorder.run())
+    process.spawn("lease", elector.run(work))
+    process.ready_if("caches", lambda: ", ".join(cache.problem for cache in caches if not cache.synced))
+
+
+def _report(problem: str) -> None:
+    log.warning("watch", reason=problem)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run until stopped; returns the exit code."""
+    parser = arguments.parser(COMPONENT, "Writes who uses which mock GPU how much into the topology.")
+    parser.add_argument("--namespace", default=NAMESPACE, help="the topology's (default %(default)s)")
+    options = arguments.parse(parser, None, argv)
+    configure(COMPONENT, options.log_level)
+    access_from = (options.kubeconfig, options.context)
+    return run(COMPONENT, lambda process: serve(process, access_from, options.namespace), arguments.manners(options))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,291 @@
+"""Which container has which GPU. A pure function of the node, its pods, and what was known before.
+
+    1  kubelet says it (`allocatedResourcesStatus`): exactly that
+    2  kubelet said it earlier, or a device was given by rule earlier: still that, as long as nobody else has it
+    3  otherwise: the lowest free index, the oldest pod first
+
+A pod that asks for more than is left gets nothing, and a problem says so: never fewer silently.
+
+Slots of a pod: one for each device its main containers ask for, then those that only an init container asks for, then
+one for each device of a sidecar. While an init container runs, it has the first slots: kubelet hands its devices on.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from gpuyard.common.topology.ids import physical_id
+from gpuyard.common.topology.model import Node, Owner, Share, Usage
+from gpuyard.common.topology.resources import offers
+from gpuyard.common.topology.utilization import IDLE
+from gpuyard.status_updater.pods import INDEX, RESERVED_INDEX, Container, Pod, fraction, utilization
+
+MISSING = "GpusMissing"
+REFUSED = "UtilizationRefused"
+
+
+class Place(NamedTuple):
+    """A container of one very pod, and the resource it asks for."""
+
+    uid: str
+    container: str
+    resource: str
+
+
+Held = Mapping[Place, tuple[str, ...]]
+"""What was known before: device ids by place. A card's id stands for any of its replicas."""
+
+
+class Problem(NamedTuple):
+    """What a pod's owner should know."""
+
+    pod: Pod
+    reason: str
+    note: str
+
+
+@dataclass(slots=True)
+class Attribution:
+    """Usage by device, what to remember, and what went wrong."""
+
+    usage: dict[str, Usage] = field(default_factory=dict)
+    held: dict[Place, tuple[str, ...]] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+
+class _Taken(NamedTuple):
+    """One pod's part of one device, before pods are summed up."""
+
+    pod: Pod
+    container: str
+    device: str
+
+
+def attribute(node: Node, pods: Iterable[Pod], before: Held) -> Attribution:
+    """Say for each device of the node who uses it."""
+    found = Attribution()
+    holding = sorted((pod for pod in pods if pod.holds), key=lambda pod: pod.age)
+    taken = _whole(node, holding, before, found)
+    taken += _shared(node, holding, taken, found)
+    found.usage = _usage(node, taken, found)
+    return found
+
+
+# ---- whole devices ------------------------------------------------------------------------------------------------
+
+
+def _whole(node: Node, pods: Sequence[Pod], before: Held, found: Attribution) -> list[_Taken]:
+    offered = offers(node)
+    free = {name: [offer.id for offer in each] for name, each in offered.items()}
+    ill = {offer.id for each in offered.values() for offer in each if not offer.healthy}
+    needs = {place: count for pod in pods for place, count in _needs(pod).items()}
+    exact = {place: ids for pod in pods for place, ids in _given(pod, needs).items()}
+    for place, ids in exact.items():
+        _take(free, place.resource, ids)
+    for place, count in needs.items():
+        if place not in exact and (ids := _again(free.get(place.resource, []), before.get(place, ()), count)):
+            _take(free, place.resource, ids)
+            exact[place] = ids
+    for name, devices in free.items():
+        free[name] = [device for device in devices if device not in ill]
+    for pod in pods:
+        _by_rule(node, pod, needs, exact, free, found)
+    found.held = exact
+    return [taken for pod in pods for taken in _owners(pod, needs, exact)]
+
+
+def _needs(pod: Pod) -> dict[Place, int]:
+    """Devices by place. What only init containers ask for beyond the mains stands under the greediest of them."""
+    mains = {
+        Place(pod.metadata.uid, each.name, name): n for each in pod.spec.containers for name, n in each.gpus().items()
+    }
+    sidecars = [each for each in pod.spec.init_containers if each.sidecar]
+    inits = [each for each in pod.spec.init_containers if not each.sidecar]
+    surplus: dict[Place, int] = {}
+    for name in {name for each in inits for name in each.gpus()}:
+        greediest = max(inits, key=lambda each, name=name: each.gpus().get(name, 0))  # type: ignore[misc]
+        more = greediest.gpus()[name] - sum(n for place, n in mains.items() if place.resource == name)
+        if more > 0:
+            surplus[Place(pod.metadata.uid, greediest.name, name)] = more
+    return mains | surplus | _asked(pod, sidecars)
+
+
+def _asked(pod: Pod, containers: Iterable[Container]) -> dict[Place, int]:
+    return {Place(pod.metadata.uid, each.name, name): n for each in containers for name, n in each.gpus().items()}
+
+
+def _given(pod: Pod, needs: Mapping[Place, int]) -> dict[Place, tuple[str, ...]]:
+    """What kubelet says, for the main containers; of others it says nothing."""
+    uid = pod.metadata.uid
+    return {
+        Place(uid, each.name, name): ids
+        for each in pod.spec.containers
+        for name, ids in pod.given(each.name).items()
+        if ids and Place(uid, each.name, name) in needs
+    }
+
+
+def _again(free: Sequence[str], before: Sequence[str], count: int) -> tuple[str, ...]:
+    """The devices of before, if all are still free; a card's id is met by a free replica of it."""
+    left = list(free)
+    ids: list[str] = []
+    for known in before:
+        same = next((device for device in left if known in {device, physical_id(device)}), None)
+        if same is None:
+            return ()
+        left.remove(same)
+        ids.append(same)
+    return tuple(ids) if len(ids) == count else ()
+
+
+def _by_rule(  # noqa: PLR0913, PLR0917
+    node: Node,
+    pod: Pod,
+    needs: Mapping[Place, int],
+    exact: dict[Place, tuple[str, ...]],
+    free: Mapping[str, list[str]],
+    found: Attribution,
+) -> None:
+    """The lowest free indices for what is still open, all of the pod's or nothing."""
+    missing = {place: n for place, n in needs.items() if place.uid == pod.metadata.uid and place not in exact}
+    for name in {place.resource for place in missing}:
+        wanted = sum(n for place, n in missing.items() if place.resource == name)
+        if wanted > len(free.get(name, [])):
+            note = f"asks for {wanted} {name}, {len(free.get(name, []))} are free on {node.name}; none is shown for it"
+            found.problems.append(Problem(pod, MISSING, note))
+            return
+    for place, count in missing.items():
+        ids = tuple(_choose(node, pod, free[place.resource], count))
+        _take(free, place.resource, ids)
+        exact[place] = ids
+
+
+def _choose(node: Node, pod: Pod, free: Sequence[str], count: int) -> Sequence[str]:
+    """The lowest indices; a reservation may name the index that it keeps."""
+    index = pod.annotation(RESERVED_INDEX)
+    if pod.reservation and count == 1 and index.isdecimal() and int(index) < len(node.gpus):
+        named = node.gpus[int(index)].id
+        return [named] if named in free else free[:1]
+    return free[:count]
+
+
+def _take(free: Mapping[str, list[str]], resource: str, ids: Iterable[str]) -> None:
+    for device in ids:
+        if device in free.get(resource, []):
+            free[resource].remove(device)
+
+
+def _owners(pod: Pod, needs: Mapping[Place, int], exact: Held) -> list[_Taken]:
+    places = [place for place in needs if place.uid == pod.metadata.uid and place in exact]
+    slots = [(place, device) for place in places for device in exact[place]]
+    running = _running_init(pod)
+    borrowed = running.gpus() if running else {}
+    taken: list[_Taken] = []
+    for place, device in slots:
+        owner = place.container
+        if running is not None and borrowed.get(place.resource, 0) > 0:
+            borrowed[place.resource] -= 1
+            owner = running.name
+        taken.append(_Taken(pod, owner, device))
+    return taken
+
+
+def _running_init(pod: Pod) -> Container | None:
+    inits = (each for each in pod.spec.init_containers if not each.sidecar)
+    return next((each for each in inits if (s := pod.status_of(each.name)) and s.state.running), None)
+
+
+# ---- parts of a device --------------------------------------------------------------------------------------------
+
+
+def _shared(node: Node, pods: Sequence[Pod], whole: Sequence[_Taken], found: Attribution) -> list[_Taken]:
+    """Pods that ask for a part of a GPU by annotation: the GPU of their group, or the lowest index with room."""
+    groups = {each.pod.group: physical_id(each.device) for each in whole if each.pod.reservation and each.pod.group}
+    full = {physical_id(each.device) for each in whole if not each.pod.reservation}
+    room = {gpu.id: 1.0 for gpu in node.gpus if gpu.healthy and gpu.id not in full}
+    taken: list[_Taken] = []
+    for pod in pods:
+        if pod.reservation or not pod.spec.containers or _needs(pod) or not pod.concerned:
+            continue
+        device = groups.get(pod.group) or _with_room(node, pod, room)
+        if device is None:
+            note = (
+                f"asks for {fraction(pod):g} of a GPU, and no GPU on {node.name} has so much room; none is shown for it"
+            )
+            found.problems.append(Problem(pod, MISSING, note))
+            continue
+        if pod.group:
+            groups[pod.group] = device
+        room[device] = room.get(device, 1.0) - fraction(pod)
+        taken.append(_Taken(pod, pod.spec.containers[0].name, device))
+    return taken
+
+
+def _with_room(node: Node, pod: Pod, room: Mapping[str, float]) -> str | None:
+    named = pod.annotation(INDEX)
+    if named.isdecimal() and int(named) < len(node.gpus):
+        return node.gpus[int(named)].id
+    if any(named == gpu.id for gpu in node.gpus):
+        return named
+    return next((device for device, left in room.items() if left + 1e-9 >= fraction(pod)), None)
+
+
+# ---- usage --------------------------------------------------------------------------------------------------------
+
+
+def _usage(node: Node, taken: Iterable[_Taken], found: Attribution) -> dict[str, Usage]:
+    by_device: dict[str, list[tuple[_Taken, Share]]] = {}
+    refused: dict[str, Problem] = {}
+    for each in taken:
+        share, problem = _share(node, each)
+        if problem:
+            refused[each.pod.metadata.uid] = Problem(each.pod, REFUSED, problem)
+        if not each.pod.reservation:
+            by_device.setdefault(physical_id(each.device), []).append((each, share))
+    found.problems += refused.values()
+    return {device: _summed(parts, _room(node, device)) for device, parts in by_device.items()}
+
+
+def _share(node: Node, taken: _Taken) -> tuple[Share, str]:
+    pod = taken.pod
+    busy, problem = utilization(pod, node.hardware.utilization)
+    started = pod.started(taken.container)
+    memory = int(_room(node, physical_id(taken.device), whole=True) * fraction(pod))
+    if started is None:
+        return Share(pod.metadata.uid, IDLE, memory), problem
+    return Share(pod.metadata.uid, busy, memory, started), problem
+
+
+def _room(node: Node, device: str, *, whole: bool = False) -> int:
+    """MiB of a device: what pods can use of it, or all."""
+    slices = {each.id: each.profile for gpu in node.gpus for each in gpu.mig or ()}
+    if device in slices:
+        return slices[device].memory - (0 if whole else slices[device].reserved)
+    return node.hardware.memory if whole else node.room
+
+
+def _summed(parts: Sequence[tuple[_Taken, Share]], room: int) -> Usage:
+    """The usage of one device, under the pod with most memory (the oldest of equals); memory within the room."""
+    most = max(parts, key=lambda part: part[1].fb_used)[0]
+    shares: dict[str, Share] = {}
+    for _, share in parts:
+        left = room - sum(each.fb_used for each in shares.values())
+        # Two containers of one pod on one device are one share of it.
+        shares.setdefault(share.uid, Share(share.uid, share.utilization, min(share.fb_used, left), share.started))
+    owner = Owner(most.pod.metadata.namespace, most.pod.metadata.name, most.container)
+    return Usage(owner, tuple(shares.values()))
+
+
+def recorded(node: Node, pods: Iterable[Pod]) -> dict[Place, tuple[str, ...]]:
+    """What the topology itself says about these pods: where an updater that has just started begins."""
+    names = {(pod.metadata.namespace, pod.metadata.name): pod for pod in pods}
+    found: dict[Place, tuple[str, ...]] = {}
+    for device, usage in node.devices():
+        owner = usage.owner
+        pod = names.get((owner.namespace, owner.pod)) if owner else None
+        if owner is None or pod is None:
+            continue
+        for place in _needs(pod):
+            if place.container == owner.container:
+                found[place] = (*found.get(place, ()), device)
+    return found

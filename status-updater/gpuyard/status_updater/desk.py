@@ -1,0 +1,127 @@
+"""What the updater knows, and what follows from it. Pure: caches in, writes out.
+
+Level-based: `due` recomputes what should be for every node that was touched since, from the full state, and
+compares it with what is. An event that was missed, doubled or late changes nothing about the answer.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from gpuyard.common.kube.client import Json
+from gpuyard.common.topology.cluster_node import ClusterNode
+from gpuyard.common.topology.document import TopologyError
+from gpuyard.common.topology.maps import MAIN, PREFIX, Maps, Sheet, node_named_by
+from gpuyard.common.topology.model import Node, Usage
+from gpuyard.common.topology.writing import write
+from gpuyard.status_updater.attribution import Attribution, Held, Place, Problem, attribute, recorded
+from gpuyard.status_updater.cluster_nodes import capacity, marks
+from gpuyard.status_updater.generated import body, documents, superfluous
+from gpuyard.status_updater.pods import Pod
+
+
+@dataclass(slots=True)
+class Due:
+    """Everything that should be written now."""
+
+    texts: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """New text and the version it replaces, by map."""
+    create: dict[str, Json] = field(default_factory=dict)
+    delete: dict[str, str] = field(default_factory=dict)
+    """UID by map."""
+    marks: dict[str, Json] = field(default_factory=dict)
+    capacity: dict[str, Json] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+    """Maps that cannot be written, and why."""
+
+
+class Desk:
+    """The caches side by side, and the pods of each node."""
+
+    def __init__(self, maps: Maps, nodes: Mapping[str, ClusterNode]) -> None:
+        self.maps = maps
+        self.nodes = nodes
+        self.pods: dict[str, dict[str, Pod]] = {}
+        self.touched: set[str] = set()
+        self._attributions: dict[str, Attribution] = {}
+        self._held: dict[str, dict[Place, tuple[str, ...]]] = {}
+
+    def take_pod(self, old: Pod | None, new: Pod | None) -> None:
+        """A pod changed, came or went."""
+        if old is not None and old.spec.node_name:
+            self.pods.get(old.spec.node_name, {}).pop(old.metadata.uid, None)
+            self.touched.add(old.spec.node_name)
+        if new is not None and new.holds and new.concerned:
+            self.pods.setdefault(new.spec.node_name, {})[new.metadata.uid] = new
+            self.touched.add(new.spec.node_name)
+
+    def touch_all(self) -> None:
+        """The topology changed: look at every node again."""
+        self.touched.update(self.nodes, self.maps.nodes(), self._attributions)
+
+    def due(self) -> Due:
+        """What should be written; the nodes touched so far are looked at, and no longer touched."""
+        touched, self.touched = self.touched, set()
+        named = self.maps.nodes()
+        for name in touched:
+            self._attribute(name, named.get(name))
+        due = Due(
+            problems=[p for name in touched if name in self._attributions for p in self._attributions[name].problems]
+        )
+        self._maps(due, touched)
+        for name in touched & self.nodes.keys():
+            node = self.nodes[name]
+            if (patch := marks(node, named.get(name))) is not None:
+                due.marks[name] = patch
+            if (patch := capacity(node, named.get(name))) is not None:
+                due.capacity[name] = patch
+        return due
+
+    def _attribute(self, name: str, node: Node | None) -> None:
+        if node is None:
+            self._attributions.pop(name, None)
+            self._held.pop(name, None)
+            return
+        pods = self.pods.get(name, {}).values()
+        before: Held = self._held[name] if name in self._held else recorded(node, pods)
+        found = attribute(node, pods, before)
+        # What kubelet said is kept while the pod lives, even when it is not said any more.
+        self._attributions[name], self._held[name] = found, found.held
+
+    def _maps(self, due: Due, touched: Iterable[str]) -> None:
+        sheets = self.maps.sheets
+        main = sheets.get(MAIN)
+        listed = main.topology.nodes if main and main.topology else {}
+        wanted = documents(self.nodes.values(), self.maps.pools(), listed)
+        for name in superfluous(sheets, wanted):
+            due.delete[name] = sheets[name].found.metadata.uid
+        for name, text in wanted.items():
+            if name not in sheets:
+                due.create[name] = body(name, text)
+        usage = self._usage()
+        touched = set(touched)
+        for name, sheet in sheets.items():
+            if name not in due.delete and (touched & _speaks_of(name, sheet) or name in wanted):
+                self._text(due, name, sheet, wanted.get(name) if sheet.found.generated else None, usage)
+
+    def _text(
+        self, due: Due, name: str, sheet: Sheet, document: str | None, usage: Mapping[str, Mapping[str, Usage]]
+    ) -> None:
+        if sheet.problem and document is None:
+            return
+        try:
+            text = write(document or sheet.found.text, usage, node_named_by(sheet.found))
+        except TopologyError as error:
+            due.refused[name] = str(error)
+            return
+        if text != sheet.found.text:
+            due.texts[name] = (text, sheet.found.metadata.resource_version)
+
+    def _usage(self) -> dict[str, Mapping[str, Usage]]:
+        return {name: found.usage for name, found in self._attributions.items()}
+
+
+def _speaks_of(name: str, sheet: Sheet) -> set[str]:
+    if name.startswith(PREFIX):
+        return {node_named_by(sheet.found)}
+    return set(sheet.topology.nodes) if sheet.topology else set()
