@@ -75,6 +75,11 @@ class Placer:
             return self._best(pod, self._sharing(pod.shape, nodes), {}) or self._by_index(pod, nodes)
         return self._best(pod, self._all(nodes), {})
 
+    def has_room(self, pod: Pod, node: str, groups: tuple[str, ...]) -> bool:
+        """Whether this very place has room for a pod, later if not now."""
+        room = self._rooms[node]
+        return room.fits_later(pod.shape) and room.takes(pod.shape, groups) and self._company.allows(pod, node)
+
     def nodes_for(self, pod: Pod, within: Nodes = None) -> Nodes:
         """The nodes that suit a pod by labels, taints and kube-scheduler's own word; None: all open ones."""
         nodes = suited(self._fleet, pod.shape)

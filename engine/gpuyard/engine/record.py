@@ -72,7 +72,8 @@ class Record:
     def _placed(self, phase: Phase, pod: Pod) -> None:
         place = self._scratch.place(pod)
         self.placements.pop(pod.key, None)
-        if place.status in (Status.BOUND, Status.NOMINATED, Status.MOVED):
+        expected = pod.key not in self._scratch.snapshot.pods  # a promise's pod that does not exist yet only takes room
+        if not expected and place.status in (Status.BOUND, Status.NOMINATED, Status.MOVED):
             self.placements[pod.key] = _Placement(self._turn, phase, place)
 
     def _numbers(self, team: Team | None) -> Numbers | None:

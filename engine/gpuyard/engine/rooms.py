@@ -76,6 +76,12 @@ class Room:
         share = share_of_gpu(shape, self.node.gpu_memory)
         return any(self.joins(group, share, 1) for group in self.groups)
 
+    def takes(self, shape: Shape, groups: Sequence[str]) -> bool:
+        """Whether these very GPUs will have room for the parts of a shared request that fits."""
+        share = share_of_gpu(shape, self.node.gpu_memory)
+        stays = [self.groups[group][1] if group in self.groups else 0 for group in groups]
+        return stays.count(0) <= self.later and all(used + share <= GPU for used in stays)
+
     def has_now(self, shape: Shape, groups: Sequence[str]) -> bool:
         """Whether the chosen GPUs have room for the parts already."""
         share = share_of_gpu(shape, self.node.gpu_memory)

@@ -8,7 +8,7 @@ from gpuyard.engine.model import Gang, Pod
 from gpuyard.engine.placement import Placer
 from gpuyard.engine.reporter import Reporter
 from gpuyard.engine.result import Waiting
-from gpuyard.engine.scratch import ACTIVE, Scratch, Status
+from gpuyard.engine.scratch import ACTIVE, Place, Scratch, Status
 from gpuyard.engine.snapshot import claim
 from gpuyard.engine.topology import NodeSet, node_sets
 
@@ -47,6 +47,10 @@ class Starter:
     def promise(self, team: Team, pods: Sequence[Pod]) -> bool:
         """Promise all the pods their places; False changes nothing."""
         return self._place(team, pods, bind=False)
+
+    def may_stay(self, pod: Pod, place: Place) -> bool:
+        """Whether a pod's old place has still room for it."""
+        return self._placer.has_room(pod, place.node, place.groups)
 
     def _place(self, team: Team, pods: Sequence[Pod], *, bind: bool) -> bool:
         self._bind = bind

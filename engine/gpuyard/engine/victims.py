@@ -142,7 +142,7 @@ class Search:
         if len(needed) <= 1:
             return found
         self._scratch.undo(mark)
-        hope = _Hope(self._scratch, self._pods)
+        hope = self._hope(self._pods)
         for chunk in reversed(needed):
             fewer = tuple(c for c in needed if c is not chunk)
             better = self._try(self._pods, fewer) if hope.enough(fewer) else None
@@ -158,8 +158,9 @@ class Search:
     def _by_node(self, pods: Sequence[Pod], kept: Chunks) -> Iterator[Chunks]:
         if kept:
             yield kept
-        hope = _Hope(self._scratch, pods)
+        hope = self._hope(pods)
         known = {pod.key for chunk in kept for pod in chunk.pods}
+        gathered = kept
         chunks_of: dict[str, list[Chunk]] = {}
         workloads_on: dict[str, dict[str, None]] = {}
         for chunk in self._victims(known):
@@ -167,9 +168,12 @@ class Search:
             for node in sorted(chunk.nodes):
                 touching = workloads_on.setdefault(node, {})
                 touching[chunk.workload] = None
-                some = self._rules.affordable((*kept, *(c for key in touching for c in chunks_of[key])))
+                there = [c for key in touching for c in chunks_of[key]]
+                some = self._rules.affordable(tuple(dict.fromkeys((*gathered, *there))))
                 if hope.enough(some):
                     yield some
+                elif hope.places(some) > hope.places(gathered):
+                    gathered = some
 
     def _by_prefix(self, pods: Sequence[Pod], kept: Chunks) -> Iterator[Chunks]:
         if len(self._pods) == 1:
@@ -179,7 +183,7 @@ class Search:
         chunks = list(self._victims(set()))
         freed, rooms = _freed(chunks), self._scratch.rooms
         nodes = sorted(freed, key=lambda node: (rooms[node].later + freed[node], node))
-        hope = _Hope(self._scratch, pods)
+        hope = self._hope(pods)
 
         def row(length: int) -> Chunks:
             first = frozenset(nodes[:length])
@@ -208,6 +212,9 @@ class Search:
                 rest = rest_of(self._scratch, team, pods) if len(team.pods) > len(pods) else None
             if rest is not None:
                 line.give_back(rest)
+
+    def _hope(self, pods: Sequence[Pod]) -> "_Hope":
+        return _Hope(self._scratch, pods, all_return=self._rules.phase == "consolidate")
 
     # --- trials
 
@@ -242,7 +249,25 @@ class Search:
         for team in leftover:
             while self._return(team):
                 pass
+        for chunk in chunks:
+            self._bring_home(chunk)
         return True
+
+    def _bring_home(self, chunk: Chunk) -> None:
+        """Let pods that were moved stay where they were after all, if there is room for all of them."""
+        mark = self._scratch.mark()
+        away = [
+            (pod, old)
+            for pod, old in zip(chunk.pods, chunk.places, strict=True)
+            if self._scratch.active(pod) and self._scratch.place(pod) != old
+        ]
+        for pod, _ in away:
+            self._scratch.evict(pod)
+        for pod, old in away:
+            if not self._starter.may_stay(pod, old):
+                self._scratch.undo(mark)
+                return
+            self._scratch.nominate(pod, old.node, old.groups)
 
     def _tears(self, chunks: Chunks) -> bool:
         """Whether a victim would be left with some of its pods, but too few of them."""
@@ -258,30 +283,40 @@ _Propose = Callable[[Sequence[Pod], Chunks], Iterator[Chunks]]
 
 
 class _Hope:
-    """The cheap check before a trial: could the pods fit by their whole GPUs alone?"""
+    """The cheap check before a trial: could the pods fit by their whole GPUs alone?
 
-    def __init__(self, scratch: Scratch, pods: Sequence[Pod]) -> None:
+    Where all victims must have places again (`all_return`), those that are no smaller than the pods need as much room.
+    """
+
+    def __init__(self, scratch: Scratch, pods: Sequence[Pod], *, all_return: bool) -> None:
         self._rooms = scratch.rooms
+        self._all_return = all_return
         sizes = {pod.shape.gpus for pod in pods}
         self._size = sizes.pop() if len(sizes) == 1 else 0
         self._count = len(pods)
-        self._places = 0
+        self._free = 0
         if self._size:
             slots = self._rooms.slots()
-            self._places = sum(
+            self._free = sum(
                 later // self._size * len(self._rooms.shelf((now, later))) for now, later in slots if later > 0
             )
 
     def enough(self, chunks: Chunks) -> bool:
         """Whether it is worth a trial to take these chunks away."""
-        if not self._size or self._places >= self._count:
-            return True
-        gained = 0
+        return not self._size or self.places(chunks) >= self._count
+
+    def places(self, chunks: Chunks) -> int:
+        """For how many pods there would be whole GPUs without these chunks."""
+        if not self._size:
+            return 0
+        places = self._free
         for node, freed in _freed(chunks).items():
             room = self._rooms[node]
             if room.node.open:
-                gained += (room.later + freed) // self._size - max(0, room.later) // self._size
-        return self._places + gained >= self._count
+                places += (room.later + freed) // self._size - max(0, room.later) // self._size
+        if self._all_return:
+            places -= sum(pod.shape.gpus >= self._size for chunk in chunks for pod in chunk.pods)
+        return places
 
 
 def _freed(chunks: Iterable[Chunk]) -> dict[str, int]:
