@@ -1,12 +1,15 @@
 """The process's own metrics say what runs and what its caches hold."""
 
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from gpuyard.common.kube.reflector import Counts, Reflector
 from gpuyard.common.kube.resources import PODS
-from gpuyard.common.metrics import CacheCollector, exposition, new_registry
+from gpuyard.common.metrics import CacheCollector, LeaseCollector, exposition, new_registry
 from gpuyard.common.version import __version__
+
+if TYPE_CHECKING:
+    from gpuyard.common.lease import Elector
 
 
 def cache(**state: object) -> Reflector[Any]:
@@ -50,3 +53,12 @@ def test_the_state_is_read_at_each_scrape() -> None:
     registry.register(CacheCollector([cache(store=store)]))
     store["new"] = 1
     assert 'gpuyard_cache_objects{resource="pods"} 1.0' in exposition(registry).decode()
+
+
+def test_a_lease_says_whether_we_lead_and_how_often_it_changed_hands() -> None:
+    registry = new_registry("a")
+    elector = SimpleNamespace(name="gpuyard-extender", leading=True, transitions=3)
+    registry.register(LeaseCollector([cast("Elector", elector)]))
+    text = exposition(registry).decode()
+    assert 'gpuyard_lease_leading{lease="gpuyard-extender"} 1.0' in text
+    assert 'gpuyard_lease_transitions_total{lease="gpuyard-extender"} 3.0' in text

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gpuyard.common.kube.reflector import Reflector
+from gpuyard.common.lease import Elector
 from gpuyard.common.version import __version__
 from prometheus_client import CollectorRegistry, Gauge, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -27,6 +28,22 @@ def new_registry(component: str) -> CollectorRegistry:
 def exposition(registry: CollectorRegistry) -> bytes:
     """All metrics in the text format."""
     return generate_latest(registry)
+
+
+class LeaseCollector(Collector):
+    """Reads at each scrape who leads."""
+
+    def __init__(self, electors: Sequence[Elector]) -> None:
+        self._electors = electors
+
+    def collect(self) -> Iterator[Metric]:
+        """Each metric with one sample a lease."""
+        leading = GaugeMetricFamily("gpuyard_lease_leading", "1 while this process leads.", labels=["lease"])
+        changes = CounterMetricFamily("gpuyard_lease_transitions", "Changes of the holder.", labels=["lease"])
+        for elector in self._electors:
+            leading.add_metric([elector.name], elector.leading)
+            changes.add_metric([elector.name], elector.transitions)
+        yield from (leading, changes)
 
 
 class CacheCollector(Collector):

@@ -210,6 +210,15 @@ async def test_a_refused_watch_leads_to_a_list(wire: Wire, client: Client, statu
         await watched.until(lambda: len(wire.lists()) == 2)
 
 
+async def test_who_may_list_but_not_watch_does_not_list_without_pause(wire: Wire, client: Client) -> None:
+    wire.no_watches = refusal(403, "Forbidden", "may not watch")
+    async with running(client) as watched:
+        await asyncio.sleep(1)
+        assert 2 <= len(wire.lists()) <= 6
+        assert "may not watch" in watched.reflector.problem
+        assert len(watched.reports) == 1
+
+
 @pytest.mark.parametrize("status", [429, 503])
 async def test_a_busy_server_is_asked_again_later_without_a_list(wire: Wire, client: Client, status: int) -> None:
     async with running(client) as watched:
@@ -262,6 +271,15 @@ async def test_an_object_that_cannot_be_read_does_not_spoil_the_list(wire: Wire,
         assert watched.sizes == {"ns/b": 2}
 
 
+async def test_an_object_without_a_name_is_passed_over(wire: Wire, client: Client) -> None:
+    async with running(client) as watched:
+        await wire.until_watched()
+        wire.version += 1
+        await wire.event("ADDED", {"size": 1})
+        await wire.put("a", size=1)
+        await watched.until_sizes(a=1)
+
+
 async def test_an_unreadable_object_that_is_deleted_is_gone(wire: Wire, client: Client) -> None:
     await wire.put("a", size=1)
     async with running(client) as watched:
@@ -282,9 +300,8 @@ async def test_a_watch_that_ends_at_once_is_not_repeated_without_pause(wire: Wir
 async def test_a_problem_is_reported_once_and_cleared_when_all_is_well(wire: Wire, client: Client) -> None:
     wire.answers += [refusal(403, "Forbidden", "not for you")] * 3
     async with running(client) as watched:
-        await watched.reflector.wait_synced()
+        await watched.until(lambda: watched.reflector.problem == "")
         assert len(watched.reports) == 1
-        assert watched.reflector.problem == ""
         assert watched.reflector.counts.failures == 3
 
 

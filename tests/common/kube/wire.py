@@ -61,6 +61,7 @@ class Wire:
         self.pods: dict[str, Json] = {}
         self.requests: list[Request] = []
         self.answers: deque[Answer] = deque()
+        self.no_watches: Answer | None = None
         self.watching = 0
         self.url = ""
         self._log: list[tuple[int, bytes]] = []
@@ -133,6 +134,8 @@ class Wire:
             answer = self.answers.popleft()
             await asyncio.sleep(answer.after)
             return web.Response(status=answer.status, body=answer.body, headers=answer.headers)
+        if "watch" in seen.query and self.no_watches:
+            return web.Response(status=self.no_watches.status, body=self.no_watches.body)
         if "watch" in seen.query:
             return await self._watch(request, int(seen.query["resourceVersion"]))
         if seen.method == "GET" and seen.path == POD_LIST:

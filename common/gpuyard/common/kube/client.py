@@ -187,13 +187,14 @@ class Client:
             return await response.read()
 
     async def watch(self, address: Address, params: Mapping[str, str]) -> AsyncIterator[list[bytes]]:
-        """The lines of a watch as they arrive, those of one network read together.
+        """The lines of a watch as they arrive, those of one network read together; first none, when the watch stands.
 
         Ends when the server ends it; raises `UnreachableError` when nothing came for the idle time.
         """
         limit = aiohttp.ClientTimeout(total=None, sock_connect=self._timeouts.connect, sock_read=self._timeouts.idle)
         cutter = LineCutter()
         async with self._open("GET", address, {**params, "watch": "true"}, None, "", limit) as response:
+            yield []
             async for chunk in response.content.iter_any():
                 if lines := cutter.feed(chunk):
                     yield lines

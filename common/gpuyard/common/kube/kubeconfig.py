@@ -11,7 +11,7 @@ import msgspec
 import yaml
 from gpuyard.common.kube.access import Access, Authorization
 from gpuyard.common.kube.errors import AccessError
-from gpuyard.common.kube.identity import Identity, log_in
+from gpuyard.common.kube.login import Credentials, log_in
 from gpuyard.common.kube.tls import client_context
 
 T = TypeVar("T")
@@ -85,11 +85,11 @@ async def load(paths: Sequence[Path], context: str = "") -> Access:
     if chosen.user:
         users = [(path, e.name, e.user) for path, file in files for e in file.users or ()]
         user_home, user = _find("user", chosen.user, users)
-    identity = await _identify(user_home, user, name)
+    credentials = await _credentials(user_home, user, name)
     return Access(
         server=cluster.server.rstrip("/"),
-        tls=_tls(home, cluster, identity),
-        authorization=identity.authorization,
+        tls=_tls(home, cluster, credentials),
+        authorization=credentials.authorization,
         namespace=chosen.namespace,
         server_name=cluster.tls_server_name or None,
         proxy=cluster.proxy_url or None,
@@ -116,7 +116,7 @@ def _find(what: str, name: str, candidates: list[tuple[Path, str, T]]) -> tuple[
     raise AccessError(f"the kubeconfig has no {what} {name!r}; known: {names}; choose one with --context")
 
 
-async def _identify(home: Path, user: _User, context: str) -> Identity:
+async def _credentials(home: Path, user: _User, context: str) -> Credentials:
     """Who we are, from the first kind of credentials that the user entry has."""
     if user.impersonate:
         raise AccessError(f"{home}: `as` (impersonation) is not supported; use a user that has the rights itself")
@@ -124,7 +124,7 @@ async def _identify(home: Path, user: _User, context: str) -> Identity:
         return await log_in(home, context)
     certificate = _pem(home, user.client_certificate, user.client_certificate_data, "client-certificate")
     key = _pem(home, user.client_key, user.client_key_data, "client-key")
-    return Identity(_authorization(home, user), certificate, key)
+    return Credentials(_authorization(home, user), certificate, key)
 
 
 def _authorization(home: Path, user: _User) -> Authorization:
@@ -138,13 +138,13 @@ def _authorization(home: Path, user: _User) -> Authorization:
     return Authorization.fixed("")
 
 
-def _tls(home: Path, cluster: _Cluster, identity: Identity) -> ssl.SSLContext | None:
+def _tls(home: Path, cluster: _Cluster, credentials: Credentials) -> ssl.SSLContext | None:
     if not cluster.server.startswith("https:"):
         return None
     authority = _pem(home, cluster.certificate_authority, cluster.certificate_authority_data, "certificate-authority")
     try:
         return client_context(
-            authority, identity.certificate, identity.key, verify=not cluster.insecure_skip_tls_verify
+            authority, credentials.certificate, credentials.key, verify=not cluster.insecure_skip_tls_verify
         )
     except ssl.SSLError as error:
         raise AccessError(f"{home}: the certificates cannot be used: {error}; fetch a new kubeconfig") from None

@@ -65,7 +65,7 @@ class HasMeta(Protocol):
 class Bare(msgspec.Struct, frozen=True):
     """An object of which only the metadata matters."""
 
-    metadata: Meta
+    metadata: Meta = Meta()
 
 
 class ObjectReference(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

@@ -8,7 +8,7 @@
 
 Nothing is lost: a list is compared with what the cache holds, so objects that vanished unseen are reported gone.
 A list alone would be correct; the watch makes it cheap. An object that cannot be decoded is reported and leaves
-the last good one in place. Between attempts there is a back-off, reset by each word from the server.
+the last good one in place. Between attempts there is a back-off, reset by each word of a watch.
 """
 
 import asyncio
@@ -142,12 +142,6 @@ class Reflector(Generic[T]):
             self._report(problem)
         self.problem = problem
 
-    def _hear(self) -> None:
-        self._heard = self._clock()
-        self._backoff.reset()
-        if self.synced:
-            self._tell("")
-
     async def _list(self) -> None:
         self.counts.lists += 1
         try:
@@ -159,8 +153,8 @@ class Reflector(Generic[T]):
             version, items = await self._read(0)
         changes = self._replace(items)
         self._version = version
+        self._heard = self._clock()
         self._synced.set()
-        self._hear()
         self._deliver(Batch(changes, listed=True))
 
     async def _read(self, limit: int) -> tuple[str, list[msgspec.Raw]]:
@@ -179,18 +173,22 @@ class Reflector(Generic[T]):
             "timeoutSeconds": str(int(self._tuning.watch * (1 - self._chance() / 5))),
         }
         async for lines in self._client.watch(self.address, params):
-            heard = True
             self._take(lines)
+            if lines:
+                heard = True
+                # Not earlier: where only lists are allowed, that would be one after the other without a pause.
+                self._backoff.reset()
         if not heard and self._clock() - started < 1:
             raise UnreachableError(f"{self.address.about}: the watch ended as soon as it began")
 
     def _take(self, lines: list[bytes]) -> None:
         """Take the events of one network read in, as one batch; those before a bad one still count."""
         changes: list[Change[T]] = []
+        self._heard = self._clock()
+        self._tell("")
         try:
             for line in lines:
                 changes += self._event(line)
-            self._hear()
         except msgspec.DecodeError as error:
             self._version = ""
             raise UnreachableError(f"{self.address.about}: the watch sent what is no event: {error}") from None
@@ -203,7 +201,7 @@ class Reflector(Generic[T]):
         if event.type == "ERROR":
             raise api_error(f"watch of {self.address.about}", 0, bytes(event.object))
         meta, new = self._read_object(event.object)
-        self._version = meta.resource_version
+        self._version = meta.resource_version or self._version
         if event.type == "BOOKMARK":
             return []
         return self._remove(meta) if event.type == "DELETED" else self._put(meta, new)

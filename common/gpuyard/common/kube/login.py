@@ -11,7 +11,7 @@ PLUGIN_LIFETIME = 300.0
 
 
 @dataclass(frozen=True)
-class Identity:
+class Credentials:
     """A token to send, or a certificate to present, or both."""
 
     authorization: Authorization
@@ -19,7 +19,7 @@ class Identity:
     key: str = ""
 
 
-async def log_in(kubeconfig: Path, context: str) -> Identity:
+async def log_in(kubeconfig: Path, context: str) -> Credentials:
     """Run the exec plugin or OIDC refresh that the kubeconfig names.
 
     This is kubernetes-asyncio's part: it knows the plugin protocol, and costs 40 MiB that only who needs it pays.
@@ -30,7 +30,7 @@ async def log_in(kubeconfig: Path, context: str) -> Identity:
     async def fetch() -> str:
         return fresh.pop() if fresh else (await _ask(kubeconfig, context)).token
 
-    return Identity(Authorization(fetch, PLUGIN_LIFETIME), first.certificate, first.key)
+    return Credentials(Authorization(fetch, PLUGIN_LIFETIME), first.certificate, first.key)
 
 
 @dataclass(frozen=True)
