@@ -18,6 +18,9 @@ _SEPARATOR = re.compile(rb"^---.*$", re.MULTILINE)
 _SNIFFED = 1000
 """Bytes of a file that may be white space before it is taken for YAML."""
 
+_FLOW_STYLE = 1 << 20
+"""Bytes up to which broken JSON is tried as YAML."""
+
 _STREAM = json.JSONDecoder()
 _SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 _MOST_VALUES = 1_000_000
@@ -84,11 +87,25 @@ def _take_json(harvest: Harvest, source: str, text: bytes) -> None:
     try:
         harvest.take(source, text)
     except msgspec.DecodeError as error:
-        if "trailing" not in str(error):
+        if "trailing" in str(error):
+            _take_stream(harvest, source, text)
+        elif len(text) > _FLOW_STYLE or not _took_yaml(harvest, source, text):
             raise ValueError(f"not JSON: {error}") from None
-        for part in _SEPARATOR.split(text):
-            for document in _json_stream(part.decode()):
-                harvest.take(source, document)
+
+
+def _take_stream(harvest: Harvest, source: str, text: bytes) -> None:
+    for part in _SEPARATOR.split(text):
+        for document in _json_stream(part.decode()):
+            harvest.take(source, document)
+
+
+def _took_yaml(harvest: Harvest, source: str, text: bytes) -> bool:
+    """Take what looked like JSON as YAML in flow style; False if it is not that either."""
+    try:
+        _take_yaml(harvest, source, text)
+    except yaml.YAMLError:
+        return False
+    return True
 
 
 def _take_yaml(harvest: Harvest, source: str, text: bytes) -> None:

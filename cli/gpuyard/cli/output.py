@@ -10,6 +10,8 @@ import click
 import msgspec
 import yaml
 from gpuyard.cli.answer import answer
+from gpuyard.cli.checks import verdicts
+from gpuyard.cli.drawing import Page
 from gpuyard.cli.story import story
 from gpuyard.cli.table import table
 from gpuyard.engine.kube.faults import Fault
@@ -26,6 +28,8 @@ class Planned(NamedTuple):
     before: Snapshot
     settings: Settings
     outcome: Outcome
+    checks: tuple[str, ...] = ()
+    """Pods of which it is asked whether they end up placed."""
 
 
 def as_json(planned: Planned) -> str:
@@ -47,7 +51,7 @@ def faulty(output: str, file: str, faults: Iterable[Fault]) -> str:
     """What stands in place of the plan of a snapshot that cannot be read."""
     lines = [str(fault) for fault in faults]
     document = {"file": file, "error": lines}
-    if output in {"json", "jsonl"}:
+    if output in MACHINES - {"yaml"}:
         return msgspec.json.encode(document).decode() + "\n"
     return f"---\n{_yaml(document)}" if output == "yaml" else "".join(f"{line}\n" for line in lines)
 
@@ -63,7 +67,9 @@ def _yaml(document: object) -> str:
 
 def as_table(planned: Planned) -> str:
     """The plan for people; in colour and as wide as the terminal where there is one."""
-    return _headed(planned, table(planned.before, planned.outcome, width=_width(), style=_style))
+    answers = verdicts(planned.before, planned.outcome, planned.checks)
+    text = table(planned.before, planned.settings, planned.outcome, page())
+    return _headed(planned, "".join(f"{line}\n" for line in answers) + text)
 
 
 def as_story(planned: Planned) -> str:
@@ -75,6 +81,11 @@ def _headed(planned: Planned, text: str) -> str:
     return f"{planned.file}:\n{text}\n" if planned.file else text
 
 
+def page() -> Page:
+    """The terminal as it is; none where the output goes elsewhere."""
+    return Page(_width(), _style)
+
+
 def _width() -> int | None:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
@@ -83,6 +94,9 @@ def _style(text: str, colour: str) -> str:
     plain = os.environ.get("NO_COLOR") or not sys.stdout.isatty()
     return text if plain else click.style(text, fg=colour, bold=True)
 
+
+MACHINES = frozenset({"json", "jsonl", "yaml"})
+"""The outputs that programs read."""
 
 PRINTERS: Mapping[str, Callable[[Planned], str]] = {
     "table": as_table,

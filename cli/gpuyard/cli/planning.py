@@ -2,24 +2,26 @@
 
 import sys
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal, get_args
 
 import click
 import msgspec
 from gpuyard.cli import files
-from gpuyard.cli.output import PRINTERS, Planned, faulty
+from gpuyard.cli.checks import is_placed
+from gpuyard.cli.output import MACHINES, PRINTERS, Planned, faulty, page
+from gpuyard.cli.trace import trace
+from gpuyard.engine.explain import explain as explained
 from gpuyard.engine.kube.assemble import assemble
 from gpuyard.engine.kube.decode import Harvest
 from gpuyard.engine.kube.faults import Fault, Unreadable
 from gpuyard.engine.kube.times import moment
-from gpuyard.engine.result import FinalState
 from gpuyard.engine.settings import PHASES, Phase, SettingError, Settings
 from gpuyard.engine.settle import settle
+from gpuyard.engine.snapshot import Snapshot
 
 DONE, NO, BAD_INPUT = 0, 1, 2
-
-_PLACED = frozenset({FinalState.RUNNING, FinalState.BOUND, FinalState.NOMINATED, FinalState.SUCCEEDED})
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +31,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     now: int | None
     output: str
     checks: tuple[str, ...]
+    explain: str | None
 
 
 def run(  # noqa: PLR0913 - the options of the command
@@ -42,12 +45,15 @@ def run(  # noqa: PLR0913 - the options of the command
     pairs: Sequence[str],
     output: str,
     checks: tuple[str, ...],
+    explain: str | None,
 ) -> int:
     """Carry the command out; the exit code."""
     if bool(paths) == (each is not None):
         raise click.UsageError("say what to read: -f PATH (repeatable), or --each DIR")
     settings = Settings(phases=_phases(phases), cycles=cycles, placement=placement)
-    asked = Request(settings=_with_pairs(settings, pairs), now=_now(now), output=output, checks=checks)
+    if explain is not None and (each is not None or output in MACHINES):
+        raise click.UsageError("--explain tells people about one snapshot: without --each, and with -o table")
+    asked = Request(settings=_with_pairs(settings, pairs), now=_now(now), output=output, checks=checks, explain=explain)
     return _one(asked, paths) if each is None else _each(asked, each)
 
 
@@ -57,8 +63,8 @@ def _one(asked: Request, paths: Sequence[str]) -> int:
         for fault in planned:
             click.echo(str(fault), err=True)
         return BAD_INPUT
-    click.echo(PRINTERS[asked.output](planned), nl=False)
-    return _checked(asked, planned)
+    click.echo(_explained(planned, asked.explain) if asked.explain else PRINTERS[asked.output](planned), nl=False)
+    return _checked(planned)
 
 
 def _each(asked: Request, folder: str) -> int:
@@ -72,7 +78,7 @@ def _each(asked: Request, folder: str) -> int:
         planned = _planned(asked, files.gather([str(path)]), path.name)
         if isinstance(planned, Planned):
             click.echo(PRINTERS[asked.output](planned), nl=False)
-            codes.add(_checked(asked, planned))
+            codes.add(_checked(planned))
         else:
             click.echo(faulty(asked.output, path.name, planned), nl=False)
             codes.add(BAD_INPUT)
@@ -91,18 +97,27 @@ def _planned(asked: Request, harvest: Harvest, name: str) -> Planned | tuple[Fau
         return Unreadable(harvest.faults).faults
     for warning in reading.warnings:
         click.echo(f"warning: {warning}", err=True)
-    return Planned(name, reading.snapshot, asked.settings, settle(reading.snapshot, asked.settings))
+    _known(reading.snapshot, asked)
+    outcome = settle(reading.snapshot, asked.settings)
+    return Planned(name, reading.snapshot, asked.settings, outcome, asked.checks)
 
 
-def _checked(asked: Request, planned: Planned) -> int:
-    code = DONE
-    for pod in asked.checks:
-        final = planned.outcome.final.get(pod)
-        if final is None:
-            raise click.UsageError(f"--check {pod}: there is no such pod in the input")
-        if final.state not in _PLACED:
-            code = NO
-    return code
+def _known(snapshot: Snapshot, asked: Request) -> None:
+    for option, pods in (("--check", asked.checks), ("--explain", (asked.explain,) if asked.explain else ())):
+        for pod in pods:
+            if pod not in snapshot.pods:
+                near = get_close_matches(pod, snapshot.pods, n=1)
+                hint = f"; did you mean {near[0]}?" if near else ", say NAMESPACE/NAME"
+                raise click.UsageError(f"{option} {pod}: there is no such pod in the input{hint}")
+
+
+def _explained(planned: Planned, pod: str) -> str:
+    told = explained(planned.before, planned.settings, pod, planned.outcome)
+    return trace(told, planned.before, page())
+
+
+def _checked(planned: Planned) -> int:
+    return DONE if all(is_placed(planned.outcome, pod) for pod in planned.checks) else NO
 
 
 def _phases(text: str) -> tuple[Phase, ...]:

@@ -3,38 +3,27 @@
 Pods that fare alike share a row. On a terminal the last column wraps; elsewhere every row is one line.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from textwrap import wrap
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
 
+from gpuyard.cli.drawing import GAP, Page, Section, drawn, listed
 from gpuyard.cli.events import Event, Kind, events, milligpus, workload_of
+from gpuyard.engine.advice import advise
 from gpuyard.engine.model import UNLIMITED
 from gpuyard.engine.result import Outcome, QueueShare, Waiting
 from gpuyard.engine.sentences import thousandths, told
+from gpuyard.engine.settings import Settings
 from gpuyard.engine.snapshot import Snapshot
+from gpuyard.engine.suggestions import advice_in_words
 
-MOST_ROWS = 40
-"""Rows of one section; what goes beyond is counted."""
+_ADVISED = 5
+"""Waiting workloads for which the table looks for what would help."""
 
-_GAP = "  "
-_NARROWEST = 24
-"""Columns that a wrapped last column gets at least."""
-
-Style = Callable[[str, str], str]
-"""Paints a text in a colour; paints nothing where there are no colours."""
+_QUICK = 2_000
+"""Pods up to which it does: every piece of advice is tried on the whole snapshot."""
 
 
-class Section(NamedTuple):
-    """A heading, the names of the columns and the rows."""
-
-    title: str
-    colour: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-
-
-def table(snapshot: Snapshot, outcome: Outcome, *, width: int | None, style: Style) -> str:
-    """The whole table; `width` is that of the terminal, None where there is none."""
+def table(snapshot: Snapshot, settings: Settings, outcome: Outcome, page: Page) -> str:
+    """The whole table."""
     happens = events(snapshot, outcome.cycles)
     sections = [
         _starts(snapshot, happens),
@@ -44,7 +33,9 @@ def table(snapshot: Snapshot, outcome: Outcome, *, width: int | None, style: Sty
         _queues(snapshot, outcome),
     ]
     blocks = [_summary(snapshot, happens, outcome)]
-    blocks += [_drawn(section, width, style) for section in sections if section.rows]
+    blocks += [drawn(section, page) for section in sections if section.rows]
+    if outcome.pending:
+        blocks.insert(-1, listed("WHAT WOULD HELP", "cyan", _help(snapshot, settings, outcome), page))
     return "\n\n".join(blocks) + "\n"
 
 
@@ -104,9 +95,26 @@ def _waits(snapshot: Snapshot, outcome: Outcome) -> Section:
     return Section("WAITS", "yellow", ("PODS", "GPUS", "QUEUE", "WHY"), rows)
 
 
+def _help(snapshot: Snapshot, settings: Settings, outcome: Outcome) -> list[str]:
+    """What would let the first waiting workloads run, as far as it can be found quickly."""
+    first: dict[str, str] = {}
+    for pod in outcome.pending:
+        first.setdefault(workload_of(snapshot, pod), pod)
+    pods = list(first.values())
+    shown = pods[:_ADVISED] if len(snapshot.pods) <= _QUICK else []
+    lines = [
+        f"{pod}: {line}"
+        for pod in shown
+        if (advice := advise(snapshot, settings, pod, outcome)) is not None
+        for line in advice_in_words(advice, snapshot)
+    ]
+    more = [f"of others: gpuyard plan --explain POD, as {pods[len(shown)]}"] if len(pods) > len(shown) else []
+    return lines + more
+
+
 def _queues(snapshot: Snapshot, outcome: Outcome) -> Section:
     rows = [
-        (_GAP * (len(snapshot.path(name)) - 1) + name, *_numbers(outcome.queues[name]))
+        (GAP * (len(snapshot.path(name)) - 1) + name, *_numbers(outcome.queues[name]))
         for name in _tree(snapshot)
         if name in outcome.queues
     ]
@@ -143,28 +151,3 @@ def _after(event: Event, happens: Iterable[Event]) -> str:
 
 def _reason(waiting: Waiting) -> str:
     return f"{waiting.reason}: {told(waiting)}"
-
-
-def _drawn(section: Section, width: int | None, style: Style) -> str:
-    shown = section.rows[:MOST_ROWS]
-    widths = [max(map(len, column)) for column in zip(section.columns, *shown, strict=True)]
-    lines = [style(section.title, section.colour), _line(section.columns, widths)]
-    lines += [line for row in shown for line in _wrapped(row, widths, width)]
-    if len(section.rows) > MOST_ROWS:
-        lines.append(f"{_GAP}… and {len(section.rows) - MOST_ROWS} rows more; -o json has all of them")
-    return "\n".join(lines)
-
-
-def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    return (_GAP + _GAP.join(text.ljust(w) for text, w in zip(row, widths, strict=True))).rstrip()
-
-
-def _wrapped(row: Sequence[str], widths: Sequence[int], width: int | None) -> list[str]:
-    """The row, its last column wrapped where the terminal is too narrow for it."""
-    before = len(_GAP) + sum(w + len(_GAP) for w in widths[:-1])
-    if width is None or before + len(row[-1]) <= width:
-        return [_line(row, widths)]
-    if width - before >= _NARROWEST:
-        first, *rest = wrap(row[-1], width - before)
-        return [_line((*row[:-1], first), widths), *(" " * before + line for line in rest)]
-    return [_line((*row[:-1], ""), widths), *(_GAP * 3 + line for line in wrap(row[-1], max(width - 6, _NARROWEST)))]

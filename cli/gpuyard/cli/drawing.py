@@ -1,0 +1,65 @@
+"""Sections of aligned columns, for terminals of any width and for files."""
+
+from collections.abc import Callable, Sequence
+from textwrap import wrap
+from typing import NamedTuple
+
+MOST_ROWS = 40
+"""Rows of one section; what goes beyond is counted."""
+
+GAP = "  "
+_NARROWEST = 24
+"""Columns that a wrapped last column gets at least."""
+
+Style = Callable[[str, str], str]
+"""Paints a text in a colour; paints nothing where there are no colours."""
+
+
+class Section(NamedTuple):
+    """A heading, the names of the columns and the rows."""
+
+    title: str
+    colour: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+class Page(NamedTuple):
+    """What is drawn on: the width of the terminal (None: no terminal, no wrapping) and its colours."""
+
+    width: int | None
+    style: Style
+
+
+def drawn(section: Section, page: Page) -> str:
+    """The section as lines. Its last column wraps where the terminal is too narrow for it."""
+    shown = section.rows[:MOST_ROWS]
+    widths = [max(map(len, column)) for column in zip(section.columns, *shown, strict=True)]
+    lines = [page.style(section.title, section.colour), _line(section.columns, widths)]
+    lines += [line for row in shown for line in _wrapped(row, widths, page.width)]
+    if len(section.rows) > MOST_ROWS:
+        lines.append(f"{GAP}… and {len(section.rows) - MOST_ROWS} rows more; -o json has all of them")
+    return "\n".join(lines)
+
+
+def listed(title: str, colour: str, lines: Sequence[str], page: Page) -> str:
+    """A heading and a list of sentences."""
+    width = max(page.width, 2 * _NARROWEST) if page.width else 0
+    parts = [
+        wrap(line, width, initial_indent=GAP, subsequent_indent=GAP * 2) if width else [GAP + line] for line in lines
+    ]
+    return "\n".join([page.style(title, colour), *(part for wrapped in parts for part in wrapped)])
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    return (GAP + GAP.join(text.ljust(w) for text, w in zip(row, widths, strict=True))).rstrip()
+
+
+def _wrapped(row: Sequence[str], widths: Sequence[int], width: int | None) -> list[str]:
+    before = len(GAP) + sum(w + len(GAP) for w in widths[:-1])
+    if width is None or before + len(row[-1]) <= width:
+        return [_line(row, widths)]
+    if width - before >= _NARROWEST:
+        first, *rest = wrap(row[-1], width - before)
+        return [_line((*row[:-1], first), widths), *(" " * before + line for line in rest)]
+    return [_line((*row[:-1], ""), widths), *(GAP * 3 + line for line in wrap(row[-1], max(width - 6, _NARROWEST)))]

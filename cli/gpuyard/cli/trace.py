@@ -1,0 +1,71 @@
+"""`--explain`: the whole decision about one pod, from the first gate to what would help."""
+
+from collections.abc import Iterable
+
+from gpuyard.cli.drawing import Page, Section, drawn, listed
+from gpuyard.engine.explain import Explanation, Gate
+from gpuyard.engine.model import UNLIMITED
+from gpuyard.engine.reporter import Step
+from gpuyard.engine.result import FinalState, Waiting
+from gpuyard.engine.sentences import cause_in_words, thousandths, told
+from gpuyard.engine.snapshot import Snapshot
+from gpuyard.engine.suggestions import advice_in_words
+
+
+def trace(explanation: Explanation, snapshot: Snapshot, page: Page) -> str:
+    """The decision about a pod of `snapshot`."""
+    sections = [_gates(explanation.gates), _queues(explanation), _nodes(explanation)]
+    blocks = [_end(explanation), *(drawn(section, page) for section in sections if section.rows)]
+    if explanation.steps:
+        blocks.append(listed("WHAT THE ENGINE DID", "cyan", [_step(step) for step in explanation.steps], page))
+    if explanation.advice is not None:
+        blocks.append(listed("WHAT WOULD HELP", "cyan", advice_in_words(explanation.advice, snapshot), page))
+    return "\n\n".join(blocks) + "\n"
+
+
+def _end(of: Explanation) -> str:
+    if of.waiting is not None:
+        return f"{of.pod.key} waits: {of.waiting.reason}: {told(of.waiting)}"
+    where = f" on {of.final.node}" if of.final.node and of.final.state is not FinalState.PENDING else ""
+    return f"{of.pod.key}: {of.final.state}{where}"
+
+
+def _gates(gates: Iterable[Gate]) -> Section:
+    rows = [(gate.name, "passed" if gate.refusal is None else f"refused: {_reason(gate.refusal)}") for gate in gates]
+    return Section("GATES", "yellow", ("GATE", "ANSWER"), rows)
+
+
+def _queues(of: Explanation) -> Section:
+    rows = [
+        (q.name, *(_gpus(a.gpu) for a in (q.fair_share, q.quota, q.limit, q.allocated, q.fixed))) for q in of.queues
+    ]
+    columns = ("QUEUE", "FAIR SHARE", "QUOTA", "LIMIT", "IN USE", "NOT PREEMPTIBLE")
+    return Section("QUEUES ON THE WAY UP (GPUS)", "yellow", columns, rows)
+
+
+def _nodes(of: Explanation) -> Section:
+    rows = [(word.node, str(word.free), cause_in_words(word.cause) if word.cause else "fits") for word in of.nodes]
+    return Section("NODES", "yellow", ("NODE", "FREE GPUS", "ANSWER"), rows)
+
+
+def _step(step: Step) -> str:
+    match step.what, step.detail:
+        case "refused", (Waiting() as why,):
+            return f"{step.about} is not let through: {_reason(why)}"
+        case "placed", (node, now):
+            return f"{step.about} gets a place on {node}" + ("" if now else ", once it is free")
+        case "tried", (phase, (*victims,), success):
+            room = "there is room" if success else "there is still no room that the rules allow"
+            return f"{phase}: without {', '.join(map(str, victims))} {room}"
+        case "dropped", (phase, victim):
+            return f"{phase}: {victim} can stay, the plan works without it"
+        case _:
+            return f"{step.about}: {step.what}"
+
+
+def _reason(waiting: Waiting) -> str:
+    return f"{waiting.reason}: {told(waiting)}"
+
+
+def _gpus(amount: int) -> str:
+    return "unlimited" if amount == UNLIMITED else thousandths(amount)
