@@ -25,7 +25,10 @@ USERS = {
     "scheduler.kubeconfig": ("system:kube-scheduler", ""),
     "controller-manager.kubeconfig": ("system:kube-controller-manager", ""),
 }
-DEFAULT_SCHEDULER = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+DEFAULT_SCHEDULER: dict[str, Any] = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+}
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -72,9 +75,7 @@ def write(place: Place, record: Record) -> None:
 def scheduler_config(place: Place) -> dict[str, Any]:
     """The wanted KubeSchedulerConfiguration, pointed at this sandbox's API server and extender."""
     source = place.spec.scheduler_config
-    config = yaml.safe_load(source.read_text()) if source else dict(DEFAULT_SCHEDULER)
-    if not isinstance(config, dict) or config.get("kind") != DEFAULT_SCHEDULER["kind"]:
-        raise SandboxError("scheduler configuration", f"{source} is no KubeSchedulerConfiguration")
+    config = _load(source) if source else dict(DEFAULT_SCHEDULER)
     config["leaderElection"] = {"leaderElect": False}
     config["clientConnection"] = {
         "qps": 500,
@@ -86,6 +87,16 @@ def scheduler_config(place: Place) -> dict[str, Any]:
         if not config.get("extenders"):
             raise SandboxError("scheduler configuration", f"{source} has no extenders for {place.spec.extender_url}")
         config["extenders"] = [{**one, "urlPrefix": place.spec.extender_url} for one in config["extenders"]]
+    return config
+
+
+def _load(source: Path) -> dict[str, Any]:
+    try:
+        config = yaml.safe_load(source.read_text())
+    except (OSError, yaml.YAMLError) as error:
+        raise SandboxError("scheduler configuration", f"{source} cannot be read: {error}") from error
+    if not isinstance(config, dict) or config.get("kind") != DEFAULT_SCHEDULER["kind"]:
+        raise SandboxError("scheduler configuration", f"{source} is no KubeSchedulerConfiguration")
     return config
 
 

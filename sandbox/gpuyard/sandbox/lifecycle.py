@@ -25,7 +25,7 @@ from gpuyard.sandbox.progress import Progress
 from gpuyard.sandbox.removal import clear, lock, remove
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from gpuyard.sandbox.api import Api
@@ -104,8 +104,12 @@ def _record(spec: Spec, folder: Path, programs: dict[str, Path], untried: Iterat
     chosen = dict(before.ports) if before else {}
     for name in COMPONENTS:
         if name not in chosen or (name not in running and ports.taken(chosen[name])):
-            chosen[name] = ports.free(untried)
+            chosen[name] = _spare_port(untried, chosen)
     return Record(spec, chosen, programs, before.tokens if before else files.new_tokens())
+
+
+def _spare_port(untried: Iterator[int], chosen: Mapping[str, int]) -> int:
+    return ports.free(port for port in untried if port not in chosen.values())
 
 
 def _converge(folder: Path, record: Record, untried: Iterator[int], say: Say) -> Cluster:
@@ -118,7 +122,9 @@ def _converge(folder: Path, record: Record, untried: Iterator[int], say: Say) ->
                 _start_group(cluster, group, say)
         except launch.PortTakenError as taken:
             say(f"{taken.step}: {taken.problem}; choosing another")
-            record = msgspec.structs.replace(record, ports={**record.ports, taken.component: ports.free(untried)})
+            record = msgspec.structs.replace(
+                record, ports={**record.ports, taken.component: _spare_port(untried, record.ports)}
+            )
         else:
             return cluster
     raise SandboxError("ports", f"{PORT_TRIES} times the port chosen was taken at once", remedy="Try again.")

@@ -9,13 +9,14 @@ import tarfile
 import threading
 import urllib.error
 import urllib.request
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 from urllib.parse import urlsplit
 
 from gpuyard.sandbox.errors import SandboxError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
+    from http.client import HTTPResponse
 
     from gpuyard.sandbox.tools import Tool
 
@@ -55,8 +56,7 @@ def _step(step: str) -> Iterator[None]:
 
 
 def _fetch(url: str, say: Say) -> bytes:
-    response = _within(ANSWER_WITHIN, lambda: urllib.request.urlopen(url, timeout=STALLED_AFTER), urlsplit(url).netloc)  # noqa: S310 - tool.toml names https addresses only
-    with response:
+    with _open(url) as response:
         size = int(response.headers.get("Content-Length") or 0)
         if size > 10 * CHUNK:
             say(f"downloading {url} ({size >> 20} MiB)")
@@ -68,25 +68,33 @@ def _fetch(url: str, say: Say) -> bytes:
     return content.getvalue()
 
 
-def _within(seconds: float, work: Callable[[], Any], host: str) -> Any:  # noqa: ANN401 - passes on what the work returns
-    """The work's result; the time limit covers name resolution too, which no socket timeout does."""
-    outcome: list[Any] = []
+def _open(url: str) -> HTTPResponse:
+    """The page's answer; the time limit covers name resolution, too, which no socket timeout does."""
+    outcome: list[HTTPResponse | Exception] = []
+    given_up = threading.Event()
 
     def run() -> None:
         try:
-            outcome.append((work(), None))
-        except Exception as error:  # noqa: BLE001 - raised in the caller's thread
-            outcome.append((None, error))
+            response = urllib.request.urlopen(url, timeout=STALLED_AFTER)  # noqa: S310 - tool.toml names https only
+        except urllib.error.HTTPError as error:
+            error.close()
+            outcome.append(error)
+        except Exception as error:  # noqa: BLE001 - raised below, in the caller's thread
+            outcome.append(error)
+        else:
+            outcome.append(response)
+            if given_up.is_set():
+                response.close()
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    thread.join(seconds)
+    thread.join(ANSWER_WITHIN)
     if not outcome:
-        raise OSError(f"{host} gave no answer within {seconds:.0f} s")
-    result, error = outcome[0]
-    if error:
-        raise error
-    return result
+        given_up.set()
+        raise OSError(f"{urlsplit(url).netloc} gave no answer within {ANSWER_WITHIN:.0f} s")
+    if isinstance(outcome[0], Exception):
+        raise outcome[0]
+    return outcome[0]
 
 
 def _verify(content: bytes, checksums: bytes, url: str) -> None:

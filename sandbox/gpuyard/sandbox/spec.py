@@ -32,9 +32,5 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         for field in ("nodes", "gpus"):
             if getattr(self, field) < 0:
                 raise ValueError(f"{field}: {getattr(self, field)} is less than 0")
-        for field in ("scheduler_config", "audit_policy"):
-            file = getattr(self, field)
-            if file is not None and not file.is_file():
-                raise ValueError(f"{field}: there is no file {file}")
         if self.extender_url and self.scheduler_config is None:
             raise ValueError("extender_url: needs a scheduler_config that has extenders")
