@@ -21,9 +21,9 @@ class Gatekeeper:
         self._accounts = Accounts({})
 
     def refusal(self, snapshot: Snapshot, settings: Settings, workload: Workload, pod: Pod) -> Waiting | None:
-        """Why a waiting pod of the snapshot may not start now; None: it may."""
+        """Why a waiting pod may not start now; None: it may. The snapshot may not have it yet, but never as placed."""
         accounts = self._accounts_of(snapshot)
-        team = _team(snapshot, workload)
+        team = _team(snapshot, workload, pod)
         return (
             gates.admission(snapshot, accounts, settings, workload)
             or gates.whole(team)
@@ -59,12 +59,14 @@ def _account(queue: Queue) -> Account:
     return Account(name=queue.name, parent=queue.parent, quota=queue.quota, limit=queue.limit)
 
 
-def _team(snapshot: Snapshot, workload: Workload) -> Team:
+def _team(snapshot: Snapshot, workload: Workload, pod: Pod) -> Team:
     pods = snapshot.members.get(workload.key, ())
+    if pod.key not in snapshot.pods:
+        pods = (*pods, pod)
     active: dict[str, int] = {}
-    for pod in pods:
-        if pod.active:
-            active[pod.group] = active.get(pod.group, 0) + 1
+    for one in pods:
+        if one.active:
+            active[one.group] = active.get(one.group, 0) + 1
     return Team(workload, pods, active)
 
 

@@ -159,12 +159,10 @@ class Ledger:
         return max(entry.seen, seen, key=lambda one: one.version)
 
     def waiting(self, seen: Sighting) -> Snapshot:
-        """The cluster with this pod waiting, whatever was granted to it: what its gates are asked on."""
+        """The cluster in which nothing was granted to this pod: what its gates are asked on."""
         snapshot, pod = self.snapshot, seen.pod
-        if snapshot.pods.get(pod.key) == pod:
+        if snapshot.pods.get(pod.key, pod) == pod:
             return snapshot
-        if seen.workload is not None and pod.workload not in snapshot.workloads:
-            snapshot = snapshot.with_workload(seen.workload)
         return snapshot.with_pod(pod)
 
     def take_news(self) -> bool:

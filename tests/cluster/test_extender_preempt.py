@@ -1,0 +1,124 @@
+"""`preempt` through the real kube-scheduler: within the queue's rules, or not at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from gpuyard.sandbox.demo.stage import manifests
+
+if TYPE_CHECKING:
+    from tests.cluster.yard import Json, Yard
+
+pytestmark = pytest.mark.ground("processes")
+
+RUNNING = ["low-1", "low-2", "low-3", "low-4"]
+
+
+@pytest.fixture
+def full(yard: Yard) -> str:
+    """Four nodes full of one queue's pods of priority 50, eight GPUs each; the queue."""
+    yard.cluster.kubectl("apply", "-f", str(manifests() / "priority-classes.yaml"))
+    queue = yard.queue("team")
+    yard.submit(*RUNNING, queue=queue, gpus=8, priorityClassName="train")
+    yard.until(lambda: yard.placed() == set(RUNNING), 20, "the cluster is full")
+    return queue
+
+
+def refused(yard: Yard, name: str) -> None:
+    """The pod has been looked at and waits, and nobody was deleted."""
+    yard.until(lambda: name in yard.verdicts(), 15, "it waits")
+    yard.rests(lambda: set(yard.pods()) == {*RUNNING, name} and name not in yard.placed(), 4, "nobody is deleted")
+    assert not deleted_by_kube_scheduler(yard)
+
+
+def deleted_by_kube_scheduler(yard: Yard) -> set[str]:
+    """The pods that it evicted to make room."""
+    events = yard.audit("delete", "pods")
+    return {one["objectRef"]["name"] for one in events if one["user"]["username"] == "system:kube-scheduler"}
+
+
+def proposal(yard: Yard, claimant: Json, *victims: str) -> Json:
+    """What `preempt` answers where kube-scheduler would propose these victims, each on its node."""
+    pods = yard.pods()
+    named: dict[str, Any] = {}
+    for victim in victims:
+        entry = named.setdefault(pods[victim]["spec"]["nodeName"], {"Pods": [], "NumPDBViolations": 0})
+        entry["Pods"].append({"UID": pods[victim]["metadata"]["uid"]})
+    answer: Json = yard.ask("preempt", {"Pod": claimant, "NodeNameToMetaVictims": named})
+    return answer
+
+
+@pytest.mark.row("E-38", case="within-bounds")
+def test_for_a_rightful_claim_exactly_one_victim_set_dies(yard: Yard, full: str) -> None:
+    yard.submit("urgent", queue=full, gpus=8, priorityClassName="build-preemptible")
+    yard.until(lambda: "urgent" in yard.placed(), 30, "it runs")
+    assert len(deleted_by_kube_scheduler(yard)) == 1
+    assert len(yard.placed()) == 4
+
+
+@pytest.mark.row("E-38", case="over-limit")
+def test_for_a_claim_over_the_limit_nobody_dies(yard: Yard, full: str) -> None:
+    yard.queue("team", limit=32)
+    yard.submit("urgent", queue=full, gpus=8, priorityClassName="build-preemptible")
+    refused(yard, "urgent")
+
+
+@pytest.mark.row("E-16", case="other-queue")
+def test_pods_of_another_queue_are_protected(yard: Yard, full: str) -> None:  # noqa: ARG001 - it fills the cluster
+    other = yard.queue("other")
+    yard.submit("urgent", queue=other, gpus=8, priorityClassName="build-preemptible")
+    refused(yard, "urgent")
+    claimant = yard.pods()["urgent"]
+    assert proposal(yard, claimant, *RUNNING) == {"NodeNameToMetaVictims": {}}
+
+
+@pytest.mark.row("E-16", case="budget")
+def test_a_disruption_budget_protects(yard: Yard, full: str) -> None:
+    labels = {"kai.scheduler/queue": full}
+    yard.apply(
+        {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": "keep", "namespace": yard.namespace},
+            "spec": {"maxUnavailable": 0, "selector": {"matchLabels": labels}},
+        }
+    )
+    yard.cluster.kubectl(
+        "wait", "--for=jsonpath={.status.observedGeneration}=1", "pdb/keep", "--namespace", yard.namespace
+    )
+    yard.submit("urgent", queue=full, gpus=8, priorityClassName="build-preemptible")
+    refused(yard, "urgent")
+
+
+@pytest.mark.row("E-16", case="min-runtime")
+def test_a_minimum_run_time_protects(yard: Yard, full: str) -> None:
+    yard.queue("team", preemptMinRuntime="1h")
+    yard.submit("urgent", queue=full, gpus=8, priorityClassName="build-preemptible")
+    refused(yard, "urgent")
+
+
+@pytest.mark.row("E-16", case="non-preemptible")
+def test_what_is_not_preemptible_is_protected(yard: Yard, full: str) -> None:
+    for name in RUNNING:
+        yard.cluster.kubectl(
+            "label", "pod", name, "kai.scheduler/preemptibility=non-preemptible", "--namespace", yard.namespace
+        )
+    yard.submit("urgent", queue=full, gpus=8, priorityClassName="build-preemptible")
+    refused(yard, "urgent")
+
+
+@pytest.mark.row("E-16", case="gang-minimum")
+def test_a_gang_that_would_fall_below_its_minimum_is_protected(yard: Yard, full: str) -> None:
+    yard.apply(
+        {
+            "apiVersion": "scheduling.run.ai/v2alpha2",
+            "kind": "PodGroup",
+            "metadata": {"name": "gang", "namespace": yard.namespace},
+            "spec": {"minMember": 4, "queue": full, "priorityClassName": "train"},
+        }
+    )
+    for name in RUNNING:
+        yard.cluster.kubectl("annotate", "pod", name, "pod-group-name=gang", "--namespace", yard.namespace)
+    yard.submit("urgent", queue=full, gpus=8, priorityClassName="build-preemptible")
+    refused(yard, "urgent")
