@@ -5,16 +5,18 @@ import base64
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 import pytest
 import trustme
-from gpuyard.common.kube.access import Access, Authorization, find_access
+import yaml
+from gpuyard.common.kube.access import Access, Authorization, find_access, in_cluster
 from gpuyard.common.kube.client import Client, Patch, Selector
 from gpuyard.common.kube.errors import ApiError, UnreachableError
 from gpuyard.common.kube.events import Recorder
 from gpuyard.common.kube.objects import Bare, refer
-from gpuyard.common.kube.resources import CONFIG_MAPS, EVENTS, NAMESPACES, NODES, PODS
+from gpuyard.common.kube.resources import CONFIG_MAPS, EVENTS, NAMESPACES, NODES, PODS, Resource
 from gpuyard.common.kube.tls import client_context
 
 pytestmark = pytest.mark.ground("processes")
@@ -156,15 +158,37 @@ async def test_another_authority_is_not_trusted_and_the_error_says_so(access: Ac
             await client.get(NAMESPACES.named("default"))
 
 
+def authority_of(kubeconfig: Path) -> bytes:
+    (cluster,) = yaml.safe_load(kubeconfig.read_text())["clusters"]
+    return Path(kubeconfig.parent, cluster["cluster"]["certificate-authority"]).read_bytes()
+
+
 async def test_a_kubeconfig_with_inline_data_works_too(kubeconfig: Path, tmp_path: Path) -> None:
-    text = kubeconfig.read_text()
-    (line,) = [line for line in text.splitlines() if "certificate-authority:" in line]
-    authority = Path(line.partition(":")[2].strip().strip("\"'"))
-    data = base64.b64encode((kubeconfig.parent / authority).read_bytes()).decode()
+    content = yaml.safe_load(kubeconfig.read_text())
+    data = base64.b64encode(authority_of(kubeconfig)).decode()
+    content["clusters"][0]["cluster"] |= {"certificate-authority": "", "certificate-authority-data": data}
     inline = tmp_path / "inline"
-    inline.write_text(text.replace(line, line.partition("certificate")[0] + f"certificate-authority-data: {data}"))
+    inline.write_text(yaml.safe_dump(content))
     async with Client(await find_access(str(inline))) as client:
         assert (await client.get(NAMESPACES.named("default")))["metadata"]["name"] == "default"
+
+
+async def test_a_pods_service_account_is_let_in_and_its_renewed_token_is_read(
+    client: Client, kubeconfig: Path, namespace: str, tmp_path: Path
+) -> None:
+    account = Resource("v1", "serviceaccounts", "ServiceAccount").named("default", namespace)
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    token = (await client.create(account.sub("token"), asked))["status"]["token"]
+    (tmp_path / "ca.crt").write_bytes(authority_of(kubeconfig))
+    (tmp_path / "token").write_text("not yet written")
+    url = urlsplit(client.access.server)
+    pod = {"KUBERNETES_SERVICE_HOST": url.hostname or "", "KUBERNETES_SERVICE_PORT": str(url.port)}
+    async with Client(in_cluster(pod, tmp_path)) as inside:
+        with pytest.raises(ApiError, match="401 Unauthorized"):
+            await inside.get(NAMESPACES.named(namespace))
+        (tmp_path / "token").write_text(token)
+        with pytest.raises(ApiError, match=f"system:serviceaccount:{namespace}:default.*403 Forbidden"):
+            await inside.get(NAMESPACES.named(namespace))
 
 
 async def test_an_event_and_its_repetitions_are_visible_to_users(client: Client, namespace: str) -> None:

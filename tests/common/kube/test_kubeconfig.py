@@ -99,6 +99,26 @@ async def test_server_name_proxy_and_verification_are_honoured(file: Path) -> No
     assert not access.tls.check_hostname
 
 
+@pytest.mark.parametrize(
+    ("server", "proxy"),
+    [
+        ("https://api.example:6443", "http://proxy:3128"),
+        ("https://api.inside.example", None),
+        ("https://127.0.0.1:6443", None),
+        ("http://api.example", None),
+    ],
+)
+async def test_the_proxy_of_the_environment_is_used_as_kubectl_does(
+    file: Path, monkeypatch: pytest.MonkeyPatch, server: str, proxy: str | None
+) -> None:
+    for name, value in {"HTTPS_PROXY": "http://proxy:3128", "NO_PROXY": ".inside.example"}.items():
+        monkeypatch.delenv(name.lower(), raising=False)
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("HTTP_PROXY", raising=False)
+    monkeypatch.delenv("http_proxy", raising=False)
+    assert (await read(file, config(server=server))).proxy == proxy
+
+
 async def test_of_several_files_the_first_that_names_a_thing_wins(tmp_path: Path) -> None:
     first, second, absent = tmp_path / "1", tmp_path / "2", tmp_path / "3"
     first.write_text(yaml.safe_dump({"clusters": [{"name": "c", "cluster": {"server": "http://first"}}]}))

@@ -3,9 +3,11 @@
 import base64
 import binascii
 import ssl
+import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 import yaml
@@ -15,6 +17,8 @@ from gpuyard.common.kube.login import Credentials, log_in
 from gpuyard.common.kube.tls import client_context
 
 T = TypeVar("T")
+
+_LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
 class _Cluster(msgspec.Struct, rename="kebab"):
@@ -92,7 +96,7 @@ async def load(paths: Sequence[Path], context: str = "") -> Access:
         authorization=credentials.authorization,
         namespace=chosen.namespace,
         server_name=cluster.tls_server_name or None,
-        proxy=cluster.proxy_url or None,
+        proxy=cluster.proxy_url or _proxy_of_environment(cluster.server),
         origin=f"{home}, context {name}",
     )
 
@@ -148,6 +152,15 @@ def _tls(home: Path, cluster: _Cluster, credentials: Credentials) -> ssl.SSLCont
         )
     except ssl.SSLError as error:
         raise AccessError(f"{home}: the certificates cannot be used: {error}; fetch a new kubeconfig") from None
+
+
+def _proxy_of_environment(server: str) -> str | None:
+    """What HTTPS_PROXY and NO_PROXY say, as kubectl reads them: this machine itself is never behind a proxy."""
+    address = urlsplit(server)
+    host = address.hostname or ""
+    if host in _LOCAL or urllib.request.proxy_bypass(host):
+        return None
+    return urllib.request.getproxies().get(address.scheme)
 
 
 def _pem(home: Path, file: str, data: str, field: str) -> str:
