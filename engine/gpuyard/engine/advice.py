@@ -1,15 +1,14 @@
 """What would let a waiting pod run: the smallest single change of each kind, found by trying it on the snapshot.
 
-Each kind is first tried as large as it makes sense. If the pod runs then, the smallest step that is enough is looked for
-between that and no change at all; what is returned has been tried, and so has one unit less, which was not enough. Where no
-single change helps, the two causes are named: why the pod waits, and why it still would once that is lifted.
+Each kind is first tried as large as it makes sense. If the pod runs then, the smallest step that is enough is looked
+for between that and no change at all; what is returned has been tried, and so has one unit less, which was not enough.
+Where no single change helps, the two causes are named: why the pod waits, and why it still would without that cause.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 import msgspec
 from gpuyard.engine.changes import (
-    MEGABYTE,
     STEPS,
     UNITS,
     AddNode,
@@ -25,11 +24,9 @@ from gpuyard.engine.changes import (
     SmallerGang,
     UseQueue,
     Wait,
-    flat,
-    waiting_pods,
+    asked_for,
 )
-from gpuyard.engine.constraints import selects
-from gpuyard.engine.model import GPU, RESOURCES, UNLIMITED, Amounts, Node
+from gpuyard.engine.model import GPU, RESOURCES, UNLIMITED, Amounts
 from gpuyard.engine.result import Evict, FinalState, Foreign, NoQueue, Outcome, Until, Waiting
 from gpuyard.engine.settings import Settings
 from gpuyard.engine.settle import settle
@@ -57,14 +54,25 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     causes: tuple[Waiting, ...] = ()
 
 
-def advise(snapshot: Snapshot, settings: Settings, pod: str, outcome: Outcome | None = None) -> Advice | None:
-    """What would let a pod run that waits at the end of `outcome` (of this snapshot); None for one that does not wait."""
+def advise(
+    snapshot: Snapshot,
+    settings: Settings,
+    pod: str,
+    outcome: Outcome | None = None,
+    kinds: Collection[type] = (),
+) -> Advice | None:
+    """What would let a pod run that waits at the end of `outcome` (of this snapshot); None if it does not wait.
+
+    Only changes of these `kinds` are tried; none named: all.
+    """
     before = outcome or settle(snapshot, settings)
     waiting = before.pending.get(pod)
     if waiting is None:
         return None
     case = _Case(snapshot, settings, pod, waiting, before)
-    options = tuple(case.option(change) for find in _FINDERS for change in find(case))
+    options = tuple(
+        case.option(change) for kind, find in _FINDERS.items() if not kinds or kind in kinds for change in find(case)
+    )
     causes = () if options else (waiting, *case.second_cause())
     return Advice(pod=pod, options=options, causes=causes)
 
@@ -77,16 +85,11 @@ class _Case:
         self.pod = snapshot.pods[pod]
         self.workload = snapshot.workloads[self.pod.workload]
         self.waiting = waiting
+        self.asked = asked_for(snapshot, self.pod.workload)
         self._settings = settings
         self._before = before
         self._outcomes: dict[Change, Outcome] = {}
         self._lifts: list[Change] = []
-
-    @property
-    def asked(self) -> Amounts:
-        """What the waiting pods of the workload count in its queue together."""
-        claims = [self.snapshot.claim_of(p) for p in waiting_pods(self.snapshot, self.workload.key)]
-        return Amounts(*(sum(column) for column in zip(*claims, strict=True)))
 
     def helps(self, change: Change) -> bool:
         """Whether the pod runs with the change."""
@@ -211,7 +214,7 @@ def _raise_one(case: _Case, name: str, kind: BoundKind, resource: Resource) -> I
 
 def _smaller_gang(case: _Case) -> Iterator[Change]:
     gang, key = case.workload.gang, case.workload.key
-    if flat(gang) and gang.minimum > 1 and case.lift(SmallerGang(workload=key, to=1)):
+    if not gang.parts and gang.minimum > 1 and case.lift(SmallerGang(workload=key, to=1)):
         yield case.smallest(lambda n: SmallerGang(workload=key, to=n), gang.minimum, 1)
 
 
@@ -240,56 +243,29 @@ def _make_preemptible(case: _Case) -> Iterator[Change]:
 
 
 def _add_node(case: _Case) -> Iterator[Change]:
-    shape = case.pod.shape
-    if not shape.wants_gpu:
+    if not case.pod.shape.wants_gpu:
         return
-    waiting = [p for keys in case.snapshot.waiting.values() for key in keys for p in case.snapshot.members[key]]
-    mine, everybody = (_gpus(sum(case.snapshot.claim_of(p).gpu for p in some)) for some in (case_pods(case), waiting))
-    sizes = sorted({max(mine, shape.gpus), max(everybody, mine)})
-    enough = next((n for n in sizes if case.lift(AddNode(node=_node(case, n)))), None)
+    key = case.workload.key
+    mine = max(_gpus(case.asked), case.pod.shape.gpus)
+    everybody = sum(_gpus(use.requested) for use in case.snapshot.own.values())
+    sizes = sorted({mine, max(everybody, mine)})
+    enough = next((n for n in sizes if case.lift(AddNode(workload=key, gpus=n))), None)
     if enough is not None:
-        yield case.smallest(lambda n: AddNode(node=_node(case, n)), 0, enough, mine)
+        yield case.smallest(lambda n: AddNode(workload=key, gpus=n), 0, enough, mine)
 
 
-def case_pods(case: _Case) -> list:  # type: ignore[type-arg]
-    return waiting_pods(case.snapshot, case.workload.key)
+def _gpus(amounts: Amounts) -> int:
+    return -(-amounts.gpu // GPU)
 
 
-def _gpus(milli: int) -> int:
-    return -(-milli // GPU)
-
-
-def _node(case: _Case, gpus: int) -> Node:
-    """A node like the largest of those whose labels suit the pod, with room for whatever comes with its GPUs."""
-    shape, fleet = case.pod.shape, case.snapshot.fleet
-    alike = [n for n in fleet.nodes.values() if selects(shape, n)]
-    model = max(alike, key=lambda n: (n.gpus, n.name), default=None)
-    labels = dict(model.labels) if model else dict(shape.selector)
-    asked = case.asked
-    return Node(
-        name=_unused("new-node", fleet.nodes),
-        gpus=gpus,
-        cpu=max(n.cpu for n in [*fleet.nodes.values()]) + asked.cpu if fleet.nodes else asked.cpu,
-        memory=max((n.memory for n in fleet.nodes.values()), default=0) + asked.memory,
-        gpu_memory=model.gpu_memory if model else fleet.largest_gpu,
-        labels=labels,
-    )
-
-
-def _unused(name: str, taken: object) -> str:
-    while name in taken:  # type: ignore[operator]
-        name += "-x"
-    return name
-
-
-_FINDERS: tuple[Callable[[_Case], Iterator[Change]], ...] = (
-    _wait,
-    _lapse,
-    _use_queue,
-    _relax,
-    _raise,
-    _smaller_gang,
-    _shrink,
-    _make_preemptible,
-    _add_node,
-)
+_FINDERS: Mapping[type, Callable[[_Case], Iterator[Change]]] = {
+    Wait: _wait,
+    Lapse: _lapse,
+    UseQueue: _use_queue,
+    Relax: _relax,
+    Raise: _raise,
+    SmallerGang: _smaller_gang,
+    Shrink: _shrink,
+    MakePreemptible: _make_preemptible,
+    AddNode: _add_node,
+}

@@ -1,15 +1,15 @@
 """The single changes that could let a pod run, as values that can be tried on a snapshot.
 
-    change         what it alters                                     one unit less of it
-    Raise          a limit or quota of one queue                      a bound lower by one milli-GPU, millicore, 10^6 bytes
-    Shrink         what each pod of the workload asks for             a request larger by one
-    SmallerGang    the number of pods that must start together        a minimum higher by one
-    MakePreemptible  the workload's class                             –
-    AddNode        the cluster, by a node                             a node with one GPU fewer
-    Relax          one of the pod's demands on nodes                  –
-    UseQueue       the queue that the workload names                  –
-    Wait           the time                                           a second earlier
-    Lapse          a plan's promises                                  –
+    change            what it alters                                    one unit less of it
+    Wait              the time                                          a second earlier
+    Lapse             the promises of one plan                          -
+    UseQueue          the queue that the workload names                 -
+    Relax             one of the pod's demands on nodes                 -
+    Raise             a limit or quota of one queue                     lower by a milli-GPU, a millicore, 10^6 bytes
+    SmallerGang       the number of pods that must start together       higher by one
+    Shrink            what each pod of the workload asks for            larger by one
+    MakePreemptible   the workload's class                              -
+    AddNode           the cluster, by a node                            a node with one GPU fewer
 
 `apply` gives the snapshot as it would be; `weaker` the change with one unit less, None where there is nothing less.
 """
@@ -18,7 +18,8 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 import msgspec
-from gpuyard.engine.model import Gang, Node, Pod, Shape, State, Toleration, Workload
+from gpuyard.engine.constraints import selects
+from gpuyard.engine.model import Amounts, Node, Pod, Shape, State, Toleration, Workload
 from gpuyard.engine.snapshot import Snapshot
 
 MEGABYTE = 1_000_000
@@ -106,19 +107,18 @@ class MakePreemptible(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AddNode(msgspec.Struct, frozen=True, kw_only=True):
-    """One node more."""
+    """One node more, with so many GPUs and whatever else the workload needs there."""
 
-    node: Node
+    workload: str
+    gpus: int
 
     def apply(self, snapshot: Snapshot) -> Snapshot:
         """With the node."""
-        return snapshot.with_node(self.node)
+        return snapshot.with_node(_new_node(snapshot, self.workload, self.gpus))
 
-    def weaker(self) -> "AddNode | None":
-        """A node with one GPU fewer; with none it would be no help, which is known."""
-        if self.node.gpus <= 1:
-            return None
-        return AddNode(node=msgspec.structs.replace(self.node, gpus=self.node.gpus - 1))
+    def weaker(self) -> "AddNode":
+        """A node with one GPU fewer."""
+        return msgspec.structs.replace(self, gpus=self.gpus - 1)
 
 
 class Relax(msgspec.Struct, frozen=True, kw_only=True):
@@ -202,9 +202,26 @@ def waiting_pods(snapshot: Snapshot, workload: str) -> list[Pod]:
     return [p for p in snapshot.members.get(workload, ()) if p.state is State.PENDING and not p.gated]
 
 
-def flat(gang: Gang) -> bool:
-    """Whether the gang is a plain number of pods, without sub-groups."""
-    return not gang.parts
+def asked_for(snapshot: Snapshot, workload: str) -> Amounts:
+    """What the waiting pods of a workload count in its queue together."""
+    claims = [snapshot.claim_of(p) for p in waiting_pods(snapshot, workload)]
+    return Amounts(*(sum(column) for column in zip(*claims, strict=True)))
+
+
+def _new_node(snapshot: Snapshot, workload: str, gpus: int) -> Node:
+    """A node like the largest of those whose labels suit the workload's first waiting pod."""
+    nodes, shape = snapshot.fleet.nodes, waiting_pods(snapshot, workload)[0].shape
+    alike = [n for n in nodes.values() if selects(shape, n)]
+    model = max(alike, key=lambda n: (n.gpus, n.name), default=None)
+    asked = asked_for(snapshot, workload)
+    return Node(
+        name=next(name for n in range(len(nodes) + 1) if (name := f"new-node-{n}") not in nodes),
+        gpus=gpus,
+        cpu=max((n.cpu for n in nodes.values()), default=0) + asked.cpu,
+        memory=max((n.memory for n in nodes.values()), default=0) + asked.memory,
+        gpu_memory=model.gpu_memory if model else snapshot.fleet.largest_gpu,
+        labels=model.labels if model else dict(shape.selector),
+    )
 
 
 def _without_label(shape: Shape, key: str) -> Shape:

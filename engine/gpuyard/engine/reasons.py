@@ -1,4 +1,4 @@
-"""Why each pod waits at the end of a cycle: one reason of the closed list, with its facts. The first that applies counts.
+"""Why each pod waits at the end of a cycle: one reason of the closed list, with facts. The first that applies counts.
 
 refused by a gate               as `gates` says
 refused by kube-scheduler       the node that it was promised is not offered
@@ -16,6 +16,7 @@ otherwise                       counts by cause
 from collections.abc import Iterator, Mapping
 
 from gpuyard.engine import gates
+from gpuyard.engine.company import Company
 from gpuyard.engine.constraints import selects, tolerates
 from gpuyard.engine.gang import Team, starting_chunk
 from gpuyard.engine.model import GPU, RESOURCES, UNLIMITED, Node, Pod, Shape, State
@@ -182,6 +183,17 @@ class Teller:
                 hole = _hole(room, pod.shape)
                 free, largest = free + hole, max(largest, hole)
         return NodeCounts(causes=causes, free=free, largest=largest, asked=asked)
+
+
+def node_cause(cycle: Cycle, pod: Pod, name: str) -> str:
+    """Why one node does not take a pod at the end of a cycle, in the words of `NodeCounts.causes`; empty: it would."""
+    cause = _cause(cycle.scratch.rooms[name], pod.shape)
+    if cause != "affinity":
+        return cause
+    offered = cycle.placer.nodes_for(pod)
+    if offered is not None and name not in offered:
+        return "not-offered"
+    return "" if Company(cycle.scratch).allows(pod, name) else cause
 
 
 def _would_fit(room: Room, pod: Pod, holder: Pod) -> bool:

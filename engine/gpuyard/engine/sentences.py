@@ -39,6 +39,7 @@ _CAUSES: Mapping[str, str] = {
     "not-ready": "not ready",
     "cordoned": "cordoned",
     "dip": "reporting fewer GPUs than a moment ago",
+    "not-offered": "not offered by kube-scheduler",
 }
 
 
@@ -90,6 +91,11 @@ def thousandths(value: int) -> str:
     """A number of thousandths as a decimal: 2500 is `2.5`."""
     whole, part = divmod(value, GPU)
     return f"{whole}.{part:03}".rstrip("0").rstrip(".") if part else str(whole)
+
+
+def cause_in_words(cause: str) -> str:
+    """Why one node does not take a pod."""
+    return _CAUSES[cause]
 
 
 def nodes_by_cause(causes: Mapping[str, int]) -> str:

@@ -1,7 +1,7 @@
 """Several cycles in a row, until nothing changes any more: what `gpuyard plan` shows.
 
-Between two cycles evicted and terminating pods become Pending again, bound and nominated ones Running; those that are stuck in
-terminating stay. The clock stands still. No pod is evicted twice.
+Between two cycles evicted and terminating pods become Pending again, bound and nominated ones Running; those that are
+stuck in terminating stay. The clock stands still. No pod is evicted twice.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from gpuyard.engine.result import Cycle as Result
 from gpuyard.engine.result import Final, FinalState, Outcome, QueueShare
 from gpuyard.engine.scratch import Place, Status, is_stuck
 from gpuyard.engine.settings import Settings
-from gpuyard.engine.snapshot import Snapshot
+from gpuyard.engine.snapshot import UNUSED, Snapshot
 
 _FINAL = {
     Status.WAITING: FinalState.PENDING,
@@ -31,25 +31,37 @@ _FINAL = {
 def settle(snapshot: Snapshot, settings: Settings, reporter: Reporter | None = None) -> Outcome:
     """Run up to `settings.cycles` cycles and say where everything ends."""
     results: list[Result] = []
-    spared: set[str] = set()
-    cycle = Cycle(snapshot, settings, reporter)
-    shares = _shares(cycle)
-    while True:
-        results.append(cycle.run())
-        last = not results[-1].actions and not _leaving(cycle.snapshot)
-        if last or len(results) >= settings.cycles:
-            break
-        spared.update(cycle.record.evictions)
-        cycle = Cycle(after(cycle), settings, reporter, spared)
+    shares: dict[str, QueueShare] = {}
+    for cycle in rounds(snapshot, settings, reporter):
+        results.append(cycle.record.result())
+        shares = shares or _shares(cycle)
     one = settings.cycles == 1
     end = cycle.snapshot if one else after(cycle)
     return Outcome(
-        settled=last,
+        settled=_at_rest(cycle),
         cycles=tuple(results),
         final=dict(_finals(cycle, end, one=one)),
         pending=waiting_reasons(cycle, None if one else end),
         queues=shares,
     )
+
+
+def rounds(snapshot: Snapshot, settings: Settings, reporter: Reporter | None = None) -> Iterator[Cycle]:
+    """The cycles one after the other, each run, until one is at rest or there have been `settings.cycles`."""
+    spared: set[str] = set()
+    for _ in range(settings.cycles):
+        cycle = Cycle(snapshot, settings, reporter, spared)
+        cycle.run()
+        yield cycle
+        if _at_rest(cycle):
+            return
+        spared.update(cycle.record.evictions)
+        snapshot = after(cycle)
+
+
+def _at_rest(cycle: Cycle) -> bool:
+    """Whether a cycle did nothing and left nothing that will change by itself."""
+    return not cycle.record.result().actions and not _leaving(cycle.snapshot)
 
 
 def after(cycle: Cycle) -> Snapshot:
@@ -90,8 +102,8 @@ def _shares(cycle: Cycle) -> dict[str, QueueShare]:
     return {
         name: QueueShare(
             fair_share=_published(account.fair_share),
-            allocated=account.allocated,
-            requested=use[name].requested if name in use else account.allocated,
+            allocated=use.get(name, UNUSED).allocated,
+            requested=use.get(name, UNUSED).requested,
             deserved=account.quota,
             limit=account.limit,
         )

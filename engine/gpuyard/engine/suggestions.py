@@ -1,0 +1,114 @@
+"""Advice in words: what to change, from what to what, and at whose cost."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gpuyard.engine.advice import Advice, Option
+from gpuyard.engine.changes import (
+    PREEMPTIBLE_CLASS,
+    AddNode,
+    Change,
+    Lapse,
+    MakePreemptible,
+    Raise,
+    Relax,
+    Shrink,
+    SmallerGang,
+    UseQueue,
+    Wait,
+)
+from gpuyard.engine.kube.times import written
+from gpuyard.engine.model import RESOURCES
+from gpuyard.engine.sentences import amount, thousandths, told
+from gpuyard.engine.snapshot import Snapshot
+
+
+def suggestion(change: Change, snapshot: Snapshot) -> str:
+    """What to do, as an instruction; `snapshot` is the one that the advice is about."""
+    return _WORDS[type(change)](change, snapshot)
+
+
+def option_in_words(option: Option, snapshot: Snapshot) -> str:
+    """What to do, where the pod runs then, and who pays for it."""
+    cost = ", ".join(
+        f"{what} {', '.join(pods)}" for what, pods in (("evicts", option.evicted), ("moves", option.moved)) if pods
+    )
+    return f"{suggestion(option.change, snapshot)}: it would run on {option.node}{', ' + cost if cost else ''}"
+
+
+def advice_in_words(advice: Advice, snapshot: Snapshot) -> list[str]:
+    """One line for each option; without any, one that names the causes which stand in the way together."""
+    if advice.options:
+        return [option_in_words(option, snapshot) for option in advice.options]
+    causes = " and ".join(f"{cause.reason}: {told(cause)}" for cause in advice.causes)
+    return [f"no single change helps: {causes}"]
+
+
+def _wait(change: Wait, _snapshot: Snapshot) -> str:
+    return f"wait until {written(change.until)}"
+
+
+def _lapse(change: Lapse, _snapshot: Snapshot) -> str:
+    return f"wait until the promises of plan {change.plan} are kept or have ended"
+
+
+def _use_queue(change: UseQueue, _snapshot: Snapshot) -> str:
+    return f"set the label kai.scheduler/queue to {change.queue}"
+
+
+_DEMANDS: Mapping[str, str] = {
+    "selector": "drop {key} from the node selector",
+    "taint": "tolerate the taint {key}",
+    "affinity": "drop the required node affinity",
+    "pod_affinity": "drop the required pod affinity",
+    "pod_anti_affinity": "drop the required pod anti-affinity",
+}
+
+
+def _relax(change: Relax, _snapshot: Snapshot) -> str:
+    return _DEMANDS[change.demand].format(key=change.key)
+
+
+def _raise(change: Raise, snapshot: Snapshot) -> str:
+    queue = snapshot.queues[change.queue]
+    bound = (queue.limit if change.kind == "limit" else queue.quota)[RESOURCES.index(change.resource)]
+    now, then = (amount(change.resource, n) for n in (bound, change.to))
+    return f"raise the {change.kind} of queue {change.queue} from {now} to {then}"
+
+
+def _smaller_gang(change: SmallerGang, _snapshot: Snapshot) -> str:
+    return f"let the gang start with {change.to} of its pods (minMember)"
+
+
+def _shrink(change: Shrink, _snapshot: Snapshot) -> str:
+    return f"ask for at most {_REQUESTS[change.field](change.to)} in each pod"
+
+
+_REQUESTS: Mapping[str, Callable[[int], str]] = {
+    "gpus": lambda n: f"{n} GPU" if n == 1 else f"{n} GPUs",
+    "fraction": lambda n: f"{thousandths(n)} of a GPU",
+    "gpu_memory": lambda n: f"{n} MiB of GPU memory",
+    "cpu": lambda n: amount("cpu", n),
+    "memory": lambda n: amount("memory", n),
+}
+
+
+def _make_preemptible(_change: MakePreemptible, _snapshot: Snapshot) -> str:
+    return f"use a preemptible priority class, as {PREEMPTIBLE_CLASS[0]}"
+
+
+def _add_node(change: AddNode, _snapshot: Snapshot) -> str:
+    return f"add a node with {amount('gpu', change.gpus * 1000)}"
+
+
+_WORDS: Mapping[type, Callable[[Any, Snapshot], str]] = {
+    Wait: _wait,
+    Lapse: _lapse,
+    UseQueue: _use_queue,
+    Relax: _relax,
+    Raise: _raise,
+    SmallerGang: _smaller_gang,
+    Shrink: _shrink,
+    MakePreemptible: _make_preemptible,
+    AddNode: _add_node,
+}

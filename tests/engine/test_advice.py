@@ -1,0 +1,156 @@
+"""What is advised has been tried: with it the pod runs, with one unit less it does not."""
+
+from collections.abc import Iterator
+
+import pytest
+from gpuyard.engine.advice import PLACED, Advice, advise
+from gpuyard.engine.changes import (
+    AddNode,
+    Change,
+    Lapse,
+    MakePreemptible,
+    Raise,
+    Relax,
+    Shrink,
+    SmallerGang,
+    UseQueue,
+    Wait,
+)
+from gpuyard.engine.model import Shape
+from gpuyard.engine.result import Reason
+from gpuyard.engine.settings import Settings
+from gpuyard.engine.settle import settle
+from gpuyard.engine.snapshot import Snapshot
+
+from tests.engine.builders import Yard, yard
+from tests.engine.random_yards import NOW, RandomYard
+
+ENOUGH = 200
+SETTINGS = Settings()
+
+CALM = {
+    "limited": 0.0,
+    "choosy": 0.0,
+    "tainted": 0.0,
+    "promised": 0.0,
+    "hungry": 0.0,
+    "small": 0.1,
+    "fixed": 0.0,
+    "gang": 0.0,
+    "big": 0.0,
+}
+LIKELY: dict[type, dict[str, float]] = {
+    Wait: CALM | {"protected": 1, "full": 0.97, "deserving": 0.97, "small": 0},
+    Lapse: CALM | {"promised": 1, "full": 0.1},
+    UseQueue: CALM | {"misspelt": 1, "full": 0.3},
+    Relax: CALM | {"choosy": 1, "full": 0.2, "tainted": 0.5},
+    Raise: CALM | {"limited": 1, "full": 0.5},
+    SmallerGang: CALM | {"gang": 1, "full": 0.9},
+    Shrink: CALM | {"big": 1, "full": 0.6, "small": 0.3, "hungry": 0.1},
+    MakePreemptible: CALM | {"fixed": 1, "full": 0.2},
+    AddNode: {"full": 1, "limited": 0},
+}
+
+
+def runs(snapshot: Snapshot, pod: str) -> bool:
+    return settle(snapshot, SETTINGS).final[pod].state in PLACED
+
+
+def helped(kind: type) -> Iterator[tuple[RandomYard, Change]]:
+    """Clusters made by chance in which this kind of change helps, with the change."""
+    for seed in range(2000):
+        made = RandomYard(seed, **LIKELY[kind])
+        advice = advise(made.snapshot, SETTINGS, made.pod, kinds=(kind,))
+        yield from ((made, option.change) for option in (advice.options if advice else ()))
+
+
+@pytest.mark.parametrize("kind", LIKELY, ids=lambda kind: kind.__name__)
+def test_the_advice_makes_the_pod_run_and_one_unit_less_does_not(kind: type) -> None:
+    tried = set()
+    for made, change in helped(kind):
+        assert not runs(made.snapshot, made.pod)
+        assert runs(change.apply(made.snapshot), made.pod)
+        less = change.weaker()
+        assert less is None or not runs(less.apply(made.snapshot), made.pod)
+        tried.add(id(made))
+        if len(tried) >= ENOUGH:
+            return
+    pytest.fail(f"{kind.__name__} helped in {len(tried)} clusters only")
+
+
+def advised(made: Yard, pod: str) -> Advice:
+    advice = advise(made.snapshot(), SETTINGS, f"ns/{pod}")
+    assert advice is not None, f"{pod} does not wait"
+    return advice
+
+
+def changes(made: Yard, pod: str) -> list[Change]:
+    return [option.change for option in advised(made, pod).options]
+
+
+def test_a_pod_that_runs_needs_no_advice() -> None:
+    made = yard().nodes(1).queue("a").pending("a")
+    assert advise(made.snapshot(), SETTINGS, "ns/a-1") is None
+
+
+@pytest.mark.row("Q-41", case="limit")
+def test_a_limit_is_raised_by_just_what_is_asked() -> None:
+    made = yard().nodes(2).queue("a", limit=8).running("a", 8).pending("a", gpus=2)
+    assert Raise(queue="a", resource="gpu", kind="limit", to=10_000) in changes(made, "a-9")
+
+
+def test_a_limit_is_raised_further_where_others_of_the_queue_go_first() -> None:
+    made = yard().nodes(2).queue("a", limit=2).running("a", 2).pending("a", 3)
+    assert Raise(queue="a", resource="gpu", kind="limit", to=5000) in changes(made, "a-5")
+
+
+def test_the_department_is_named_where_its_limit_is_the_cause() -> None:
+    made = yard().nodes(2).queue("d", limit=8).queue("a", parent="d").running("a", 8).pending("a")
+    raised = [c for c in changes(made, "a-9") if isinstance(c, Raise)]
+    assert raised == [Raise(queue="d", resource="gpu", kind="limit", to=9000)]
+
+
+@pytest.mark.row("Q-41", case="quota")
+def test_a_pod_that_may_not_pass_its_quota_may_do_so_when_preemptible() -> None:
+    made = yard().nodes(1).queue("a", quota=2).pending("a", gpus=5, preemptible=False, priority=100)
+    assert MakePreemptible(workload="ns/a-1") in changes(made, "a-1")
+    assert Raise(queue="a", resource="gpu", kind="quota", to=5000) in changes(made, "a-1")
+    assert Shrink(workload="ns/a-1", shape=Shape(gpus=5), field="gpus", to=2) in changes(made, "a-1")
+
+
+def test_a_node_as_large_as_the_pod_is_enough_for_it() -> None:
+    made = yard().nodes(2, gpus=4).queue("a").pending("a", gpus=6)
+    assert AddNode(workload="ns/a-1", gpus=6) in changes(made, "a-1")
+
+
+def test_a_queue_whose_name_is_misspelt_is_set_right() -> None:
+    made = yard().nodes(1).queue("vision").pending("vison")
+    assert changes(made, "vison-1") == [UseQueue(workload="ns/vison-1", queue="vision")]
+
+
+def test_the_cost_is_told_with_the_option() -> None:
+    made = yard().nodes(1).queue("a", weight=0).queue("b", quota=4).running("b", 8).pending("a")
+    [raised] = [o for o in advised(made, "a-1").options if isinstance(o.change, Raise)]
+    assert raised.evicted == ("ns/b-8",)
+    assert raised.node == "node-1"
+
+
+def test_where_no_single_change_helps_both_causes_are_named() -> None:
+    made = yard().nodes(1).queue("d", limit=4).queue("a", limit=2, parent="d").running("a", 2)
+    made.queue("b", parent="d").running("b", 2).pending("a")
+    advice = advised(made, "a-3")
+    assert advice.options == ()
+    assert [c.reason for c in advice.causes] == [Reason.OVER_LIMIT, Reason.OVER_LIMIT]
+    assert [getattr(c.facts, "queue", "") for c in advice.causes] == ["a", "d"]
+
+
+def test_only_the_kinds_asked_for_are_tried() -> None:
+    made = yard().nodes(1).queue("a", quota=2).pending("a", gpus=5, preemptible=False, priority=100)
+    advice = advise(made.snapshot(), SETTINGS, "ns/a-1", kinds=(Shrink,))
+    assert advice is not None
+    assert {type(o.change) for o in advice.options} == {Shrink}
+
+
+def test_random_clusters_are_the_same_for_the_same_seed() -> None:
+    assert RandomYard(7).snapshot.pods == RandomYard(7).snapshot.pods
+    assert RandomYard(7).snapshot.now == NOW

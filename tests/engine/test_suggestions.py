@@ -1,0 +1,81 @@
+"""Advice in words: what to change, from what to what, and who pays."""
+
+import pytest
+from gpuyard.engine.advice import Advice, Option
+from gpuyard.engine.changes import (
+    AddNode,
+    Change,
+    Lapse,
+    MakePreemptible,
+    Raise,
+    Relax,
+    Shrink,
+    SmallerGang,
+    UseQueue,
+    Wait,
+)
+from gpuyard.engine.model import Shape
+from gpuyard.engine.result import Gap, Reason, Waiting
+from gpuyard.engine.suggestions import advice_in_words, option_in_words, suggestion
+
+from tests.engine.builders import yard
+
+SNAPSHOT = yard().nodes(1).queue("a", quota=2, limit=8).pending("a").snapshot()
+ME = "ns/a-1"
+SHAPE = Shape(gpus=4)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (Wait(until=1_000_000), "wait until 1970-01-12T13:46:40Z"),
+        (Lapse(plan="plan-7"), "wait until the promises of plan plan-7 are kept or have ended"),
+        (UseQueue(workload=ME, queue="a"), "set the label kai.scheduler/queue to a"),
+        (Relax(workload=ME, demand="selector", key="zone"), "drop zone from the node selector"),
+        (Relax(workload=ME, demand="taint", key="dedicated"), "tolerate the taint dedicated"),
+        (Relax(workload=ME, demand="pod_affinity"), "drop the required pod affinity"),
+        (
+            Raise(queue="a", resource="gpu", kind="limit", to=9500),
+            "raise the limit of queue a from 8 GPUs to 9.5 GPUs",
+        ),
+        (Raise(queue="a", resource="gpu", kind="quota", to=3000), "raise the quota of queue a from 2 GPUs to 3 GPUs"),
+        (SmallerGang(workload=ME, to=2), "let the gang start with 2 of its pods (minMember)"),
+        (Shrink(workload=ME, shape=SHAPE, field="gpus", to=1), "ask for at most 1 GPU in each pod"),
+        (Shrink(workload=ME, shape=SHAPE, field="gpus", to=2), "ask for at most 2 GPUs in each pod"),
+        (Shrink(workload=ME, shape=SHAPE, field="fraction", to=250), "ask for at most 0.25 of a GPU in each pod"),
+        (
+            Shrink(workload=ME, shape=SHAPE, field="gpu_memory", to=64),
+            "ask for at most 64 MiB of GPU memory in each pod",
+        ),
+        (Shrink(workload=ME, shape=SHAPE, field="cpu", to=500), "ask for at most 500m CPU in each pod"),
+        (Shrink(workload=ME, shape=SHAPE, field="memory", to=10**9), "ask for at most 1000 MB of memory in each pod"),
+        (MakePreemptible(workload=ME), "use a preemptible priority class, as build-preemptible"),
+        (AddNode(workload=ME, gpus=6), "add a node with 6 GPUs"),
+    ],
+)
+def test_a_change_is_an_instruction(change: Change, words: str) -> None:
+    assert suggestion(change, SNAPSHOT) == words
+
+
+def test_an_option_says_where_the_pod_runs() -> None:
+    option = Option(change=AddNode(workload=ME, gpus=1), node="node-1")
+    assert option_in_words(option, SNAPSHOT) == "add a node with 1 GPU: it would run on node-1"
+
+
+def test_an_option_names_who_is_evicted_and_who_is_moved() -> None:
+    option = Option(change=AddNode(workload=ME, gpus=1), node="n", evicted=("ns/b", "ns/c"), moved=("ns/d",))
+    assert option_in_words(option, SNAPSHOT).endswith("it would run on n, evicts ns/b, ns/c, moves ns/d")
+
+
+def test_without_an_option_the_causes_are_named() -> None:
+    gap = Waiting(Reason.GANG_DOES_NOT_FIT, Gap(found=2, needed=3))
+    [line] = advice_in_words(Advice(pod=ME, causes=(gap, Waiting(Reason.OUTRANKED))), SNAPSHOT)
+    assert line.startswith(
+        "no single change helps: GangDoesNotFit: the gang needs room for 3 pods at once (found 2 of 3)"
+    )
+    assert line.endswith(" and Outranked: others rank before it")
+
+
+def test_each_option_is_a_line() -> None:
+    options = (Option(change=AddNode(workload=ME, gpus=1), node="n"), Option(change=Wait(until=60), node="n"))
+    assert len(advice_in_words(Advice(pod=ME, options=options), SNAPSHOT)) == 2
