@@ -209,9 +209,7 @@ def _shared(node: Node, pods: Sequence[Pod], whole: Sequence[_Taken], found: Att
             continue
         device = groups.get(pod.group) or _with_room(node, pod, room)
         if device is None:
-            note = (
-                f"asks for {fraction(pod):g} of a GPU, and no GPU on {node.name} has so much room; none is shown for it"
-            )
+            note = f"asks for {fraction(pod):g} of a GPU, none on {node.name} has so much room; none is shown for it"
             found.problems.append(Problem(pod, MISSING, note))
             continue
         if pod.group:

@@ -50,12 +50,16 @@ class Running(msgspec.Struct, frozen=True, rename="camel"):
     started_at: str | None = None
 
 
+class Told(msgspec.Struct, frozen=True):
+    """A state of which only matters that it is told."""
+
+
 class State(msgspec.Struct, frozen=True):
     """What a container does: one of the three is set."""
 
     running: Running | None = None
-    waiting: msgspec.Raw | None = None
-    terminated: msgspec.Raw | None = None
+    waiting: Told | None = None
+    terminated: Told | None = None
 
 
 class Given(msgspec.Struct, frozen=True):
@@ -145,7 +149,7 @@ class Pod(msgspec.Struct, frozen=True):
         status = self.status_of(container)
         if status is not None and status.state.running is not None:
             return _seconds(status.state.running.started_at or self.status.start_time)
-        told = status is not None and (status.state.waiting or status.state.terminated)
+        told = status is not None and (status.state.waiting is not None or status.state.terminated is not None)
         return None if told or self.status.phase != "Running" else _seconds(self.status.start_time)
 
     def given(self, container: str) -> dict[str, tuple[str, ...]]:

@@ -1,0 +1,234 @@
+"""The desk: caches in, writes out; whatever was missed, the end equals a rebuild."""
+
+from collections.abc import Iterable
+
+import pytest
+import yaml
+from gpuyard.common.kube.changes import Batch, Change
+from gpuyard.common.kube.objects import Meta
+from gpuyard.common.topology.cluster_node import ClusterNode
+from gpuyard.common.topology.maps import ConfigMap, Maps
+from gpuyard.status_updater.desk import Desk, Due
+from gpuyard.status_updater.pods import Pod
+
+from tests.mock.cluster import cluster_node, container, pod
+
+TOPOLOGY = "nodes: {n: {gpu-product: Tesla-K80, gpu-memory: 11441, gpus: [{id: a}, {id: b}]}}"
+
+
+def a_map(text: str, name: str = "topology", version: int = 1, *, generated: bool = False) -> ConfigMap:
+    labels = {"gpuyard.io/generated": "true"} if generated else {}
+    meta = Meta(name=name, uid=f"uid-{name}", resource_version=str(version), labels=labels)
+    return ConfigMap(meta, {"topology.yml": text})
+
+
+class Office:
+    """A desk with a cluster around it that takes in what is written."""
+
+    def __init__(self, nodes: Iterable[ClusterNode] = (), maps: Iterable[ConfigMap] = ()) -> None:
+        self.nodes = {node.metadata.name: node for node in nodes}
+        self.maps = {found.metadata.name: found for found in maps}
+        self.pods: dict[str, Pod] = {}
+        self.start()
+
+    def start(self) -> None:
+        """An updater that begins with nothing but the caches."""
+        cache = Maps()
+        cache.take(Batch([Change(None, found) for found in self.maps.values()], listed=True))
+        self.desk = Desk(cache, self.nodes)
+        for each in self.pods.values():
+            self.desk.take_pod(None, each)
+        self.desk.touch_all()
+
+    def pod(self, name: str, new: Pod | None) -> None:
+        """A change of a pod that the watch delivers."""
+        self.desk.take_pod(self.pods.get(name), new)
+        self.missed(name, new)
+
+    def missed(self, name: str, new: Pod | None) -> None:
+        """A change that the watch does not deliver."""
+        if new is None:
+            self.pods.pop(name, None)
+        else:
+            self.pods[name] = new
+
+    def relist(self) -> None:
+        """What a reflector does after a gap: it compares with the list, and tells the differences."""
+        known = {uid: each for pods in self.desk.pods.values() for uid, each in pods.items()}
+        there = {each.metadata.uid: each for each in self.pods.values()}
+        for uid, old in known.items():
+            if uid not in there:
+                self.desk.take_pod(old, None)
+        for uid, new in there.items():
+            self.desk.take_pod(known.get(uid), new)
+
+    def put_map(self, found: ConfigMap) -> None:
+        """A map that the watch delivers."""
+        self.maps[found.metadata.name] = found
+        self.desk.maps.take(Batch([Change(None, found)]))
+        self.desk.touch_all()
+
+    def put_node(self, node: ClusterNode) -> None:
+        """A node that the watch delivers."""
+        self.nodes[node.metadata.name] = node
+        self.desk.touched.add(node.metadata.name)
+
+    def settle(self) -> Due:
+        """Write what is due, as the API server would take it; returns what the first round wrote."""
+        due = self.desk.due()
+        for name, (text, version) in due.texts.items():
+            found = self.maps[name]
+            assert version == found.metadata.resource_version
+            self.put_map(a_map(text, name, int(version) + 1, generated=found.generated))
+        for name, body in due.create.items():
+            self.put_map(a_map(body["data"]["topology.yml"], name, generated=True))
+        for name in due.delete:
+            self.desk.maps.take(Batch([Change(self.maps.pop(name), None)]))
+            self.desk.touch_all()
+        return due
+
+    def settled(self) -> dict[str, str]:
+        """The maps when nothing is due any more."""
+        for _ in range(5):
+            due = self.settle()
+            if not (due.texts or due.create or due.delete):
+                return {name: found.text for name, found in self.maps.items()}
+        raise AssertionError("the updater never comes to rest")
+
+    def rebuilt(self) -> dict[str, str]:
+        """What an updater that begins anew makes of the same cluster."""
+        self.start()
+        return self.settled()
+
+
+def usage(office: Office, name: str = "topology") -> dict[str, str]:
+    gpus = yaml.safe_load(office.maps[name].text)["nodes"]["n"]["gpus"]
+    return {gpu["id"]: gpu["metrics"]["metadata"]["pod"] for gpu in gpus if "metrics" in gpu}
+
+
+@pytest.fixture
+def office() -> Office:
+    return Office([cluster_node()], [a_map(TOPOLOGY)])
+
+
+def test_a_pod_is_written_and_leaves_no_trace(office: Office) -> None:
+    office.pod("p", pod("p"))
+    office.settled()
+    assert usage(office) == {"a": "p"}
+    office.pod("p", None)
+    assert office.settled() == {"topology": TOPOLOGY}
+
+
+def test_at_rest_nothing_is_due(office: Office) -> None:
+    office.pod("p", pod("p", annotations={"run.ai/simulated-gpu-utilization": "10-30"}))
+    office.settled()
+    office.desk.touch_all()
+    due = office.desk.due()
+    assert (due.texts, due.create, due.delete) == ({}, {}, {})
+
+
+@pytest.mark.row("M-47", case="missed-delete")
+def test_a_delete_that_was_missed_is_made_good_by_the_next_list(office: Office) -> None:
+    office.pod("p", pod("p"))
+    office.settled()
+    office.missed("p", None)
+    office.relist()
+    assert office.settled() == office.rebuilt() == {"topology": TOPOLOGY}
+
+
+@pytest.mark.row("M-47", case="tombstone")
+def test_a_delete_that_shows_an_old_state_frees_the_gpu_all_the_same(office: Office) -> None:
+    office.pod("p", pod("p"))
+    office.settled()
+    office.pods.pop("p")
+    office.desk.take_pod(pod("p", phase="Pending"), None)
+    assert office.settled() == office.rebuilt() == {"topology": TOPOLOGY}
+
+
+@pytest.mark.row("M-47", case="pod-before-node")
+def test_a_pod_that_comes_before_its_node_is_named_is_attributed_later() -> None:
+    office = Office([], [a_map("nodes: {}")])
+    office.pod("p", pod("p"))
+    office.settled()
+    office.put_map(a_map(TOPOLOGY, version=7))
+    office.put_node(cluster_node())
+    assert office.settled() == office.rebuilt()
+    assert usage(office) == {"a": "p"}
+
+
+@pytest.mark.row("M-47", case="same-name")
+def test_a_pod_of_the_same_name_with_a_new_uid_takes_the_old_ones_place(office: Office) -> None:
+    office.pod("p", pod("p", uid="one", annotations={"run.ai/simulated-gpu-utilization": "1-2"}))
+    office.settled()
+    office.missed("p", pod("p", uid="two", age=1, annotations={"run.ai/simulated-gpu-utilization": "1-2"}))
+    office.relist()
+    assert office.settled() == office.rebuilt()
+    assert "uid: two" in office.maps["topology"].text or '"two"' in office.maps["topology"].text
+    assert "one" not in office.maps["topology"].text
+
+
+@pytest.mark.row("M-47", case="restart")
+def test_a_restarted_updater_leaves_every_pod_where_it_was(office: Office) -> None:
+    office.pod("old", pod("old", age=0))
+    office.pod("p", pod("p", age=1))
+    office.settled()
+    office.pod("old", None)
+    before = office.settled()
+    assert usage(office) == {"b": "p"}
+    assert office.rebuilt() == before
+
+
+def test_a_broken_map_is_not_written_to(office: Office) -> None:
+    office.put_map(a_map("nodes: [", version=2))
+    office.pod("p", pod("p"))
+    assert office.desk.due().texts == {}
+
+
+def test_usage_that_does_not_fit_is_refused_and_named() -> None:
+    many = ", ".join(f"n{i}: {{gpu-product: x, gpu-memory: 1, gpus: [{'{}, ' * 8}]}}" for i in range(1300))
+    office = Office([], [a_map(f"nodes: {{{many}}}")])
+    for i in range(1300):
+        office.pod(f"p{i}", pod(f"p{i}" * 8, [container(gpus=8)], node=f"n{i}"))
+    assert "topology-<node>" in office.desk.due().refused["topology"]
+
+
+POOLS = "nodePools: {p: {gpuProduct: x, gpuMemory: 50, gpuCount: 2}}\nnodePoolLabelKey: pool"
+
+
+def test_each_node_of_a_pool_gets_a_map_of_its_own() -> None:
+    office = Office([cluster_node("n", {"pool": "p"}), cluster_node("other", {"pool": "q"})], [a_map(POOLS)])
+    due = office.settle()
+    assert list(due.create) == ["topology-n"]
+    assert due.create["topology-n"]["metadata"]["labels"] == {
+        "gpuyard.io/generated": "true",
+        "node-topology": "true",
+        "node-name": "n",
+    }
+    office.pod("p", pod("p"))
+    office.settled()
+    assert "podGpuUsageStatus" in office.maps["topology-n"].text
+
+
+def test_a_changed_pool_changes_its_nodes_maps_and_keeps_the_usage() -> None:
+    office = Office([cluster_node("n", {"pool": "p"})], [a_map(POOLS)])
+    office.pod("p", pod("p"))
+    office.settled()
+    office.put_map(a_map(POOLS.replace("gpuCount: 2", "gpuCount: 4"), version=9))
+    office.settled()
+    gpus = yaml.safe_load(office.maps["topology-n"].text)["gpus"]
+    assert [("status" in gpu) for gpu in gpus] == [True, False, False, False]
+
+
+def test_a_node_that_leaves_its_pool_loses_its_map() -> None:
+    office = Office([cluster_node("n", {"pool": "p"})], [a_map(POOLS)])
+    office.settled()
+    office.put_node(cluster_node("n"))
+    due = office.settle()
+    assert due.delete == {"topology-n": "uid-topology-n"}
+
+
+def test_a_users_own_map_of_that_name_wins() -> None:
+    own = a_map("{gpuProduct: mine, gpuMemory: 5, gpus: [{id: z}]}", "topology-n")
+    office = Office([cluster_node("n", {"pool": "p"})], [a_map(POOLS), own])
+    due = office.settle()
+    assert (due.create, due.delete, due.texts) == ({}, {}, {})
