@@ -1,0 +1,31 @@
+"""What the extender tells Prometheus."""
+
+import pytest
+from gpuyard.extender.metrics import LedgerCollector, VerbMetrics
+from prometheus_client import CollectorRegistry, generate_latest
+
+from tests.extender.builders import Bench, node, pod, queue
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    bench = Bench(node("n1"), queue("team"), pod("a", "team", 2, on="n1"), pod("b", "team"), pod("c", "team"))
+    bench.passes(pod("c", "team"))
+    made = CollectorRegistry()
+    made.register(LedgerCollector(bench.ledger))
+    VerbMetrics(made)
+    return made
+
+
+@pytest.mark.parametrize(("phase", "count"), [("Bound", 1), ("Pending", 1), ("Reserved", 1), ("Expected", 0)])
+def test_pods_are_counted_by_phase(registry: CollectorRegistry, phase: str, count: int) -> None:
+    assert registry.get_sample_value("gpuyard_ledger_pods", {"phase": phase}) == count
+
+
+def test_the_use_of_each_queue_is_told_in_gpus(registry: CollectorRegistry) -> None:
+    assert registry.get_sample_value("gpuyard_queue_allocated_gpus", {"queue": "team"}) == 3
+    assert registry.get_sample_value("gpuyard_queue_requested_gpus", {"queue": "team"}) == 4
+
+
+def test_no_pod_is_ever_a_label(registry: CollectorRegistry) -> None:
+    assert b"ns/" not in generate_latest(registry)
