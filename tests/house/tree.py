@@ -4,6 +4,7 @@ import ast
 import subprocess
 import tomllib
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,11 +27,10 @@ def files() -> tuple[Path, ...]:
 
 def python(*folders: str) -> Iterator[tuple[str, ast.Module]]:
     """Read our own Python in these folders, or everywhere; what protoc has written is not ours."""
-    for path in files():
-        name = named(path)
-        generated = path.stem.endswith(("_pb2", "_pb2_grpc"))
-        if path.suffix == ".py" and not generated and (not folders or name.startswith(tuple(f"{f}/" for f in folders))):
-            yield name, ast.parse(path.read_text(), name)
+    for name, text in texts():
+        generated = Path(name).stem.endswith(("_pb2", "_pb2_grpc"))
+        if name.endswith(".py") and not generated and (not folders or name.startswith(tuple(f"{f}/" for f in folders))):
+            yield name, ast.parse(text, name)
 
 
 def named(path: Path) -> str:
@@ -39,12 +39,10 @@ def named(path: Path) -> str:
 
 
 def texts() -> Iterator[tuple[str, str]]:
-    """Give the name and content of every text file."""
+    """Give the name and content of every text file; one that is gone by now is no part of the repository."""
     for path in files():
-        try:
+        with suppress(UnicodeDecodeError, FileNotFoundError):
             yield named(path), path.read_text()
-        except UnicodeDecodeError:
-            continue
 
 
 def project() -> dict[str, Any]:
