@@ -112,7 +112,7 @@ def _take_yaml(harvest: Harvest, source: str, text: bytes) -> None:
     for document in yaml.load_all(text, _Loader):
         if b"*" in text and _weight(document, {}) > _MOST_VALUES:
             raise ValueError(f"aliases expand to more than {_MOST_VALUES} values")
-        harvest.take(source, msgspec.json.encode(document))
+        harvest.take(source, json.dumps(document).encode())
 
 
 def _json_stream(text: str) -> Iterator[bytes]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from gpuyard.cli.drawing import GAP, Page, Section, drawn, listed
 from gpuyard.cli.events import Event, Kind, events, milligpus, workload_of
 from gpuyard.engine.advice import advise
-from gpuyard.engine.model import UNLIMITED
+from gpuyard.engine.model import UNLIMITED, State
 from gpuyard.engine.result import Outcome, QueueShare, Waiting
 from gpuyard.engine.sentences import thousandths, told
 from gpuyard.engine.settings import Settings
@@ -34,8 +34,8 @@ def table(snapshot: Snapshot, settings: Settings, outcome: Outcome, page: Page) 
     ]
     blocks = [_summary(snapshot, happens, outcome)]
     blocks += [drawn(section, page) for section in sections if section.rows]
-    if outcome.pending:
-        blocks.insert(-1, listed("WHAT WOULD HELP", "cyan", _help(snapshot, settings, outcome), page))
+    if helps := _help(snapshot, settings, outcome):
+        blocks.insert(-1, listed("WHAT WOULD HELP", "cyan", helps, page))
     return "\n\n".join(blocks) + "\n"
 
 
@@ -99,7 +99,8 @@ def _help(snapshot: Snapshot, settings: Settings, outcome: Outcome) -> list[str]
     """What would let the first waiting workloads run, as far as it can be found quickly."""
     first: dict[str, str] = {}
     for pod in outcome.pending:
-        first.setdefault(workload_of(snapshot, pod), pod)
+        if snapshot.pods[pod].state is State.PENDING:
+            first.setdefault(workload_of(snapshot, pod), pod)
     pods = list(first.values())
     shown = pods[:_ADVISED] if len(snapshot.pods) <= _QUICK else []
     lines = [

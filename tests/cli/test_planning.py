@@ -1,0 +1,270 @@
+"""`gpuyard plan`, option by option."""
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+
+from tests.cli.demo import demo
+from tests.cli.shell import plan, run
+from tests.engine.kube.written import NOON, Json, node, pod, queue, with_meta
+
+TWO = (node(), queue(limit=8), pod("a", 6, on="node-1"), pod("b", 4))
+
+
+def actions(answer: Json) -> list[str]:
+    return [f"{a['do']} {a['pod']}" for cycle in answer["cycles"] for a in cycle["actions"]]
+
+
+def test_the_answer_has_the_form_of_the_contract(tmp_path: Path) -> None:
+    answer = plan(tmp_path, node(), queue(), pod("a", 2), args=("-o", "json")).answer
+    assert answer == {
+        "settled": True,
+        "cycles": [
+            {"actions": [{"do": "bind", "pod": "default/a", "node": "node-1", "gpus": ["0", "1"]}]},
+            {"actions": []},
+        ],
+        "final": {"default/a": {"state": "Running", "node": "node-1", "gpus": ["0", "1"]}},
+        "pending": {},
+        "queues": {
+            "team-a": {
+                "fairShare": {"gpu": 2, "cpu": 0, "memory": 0},
+                "allocated": {"gpu": 0, "cpu": 0, "memory": 0},
+                "requested": {"gpu": 2, "cpu": 0, "memory": 0},
+                "deserved": {"gpu": 8, "cpu": -1, "memory": -1},
+            }
+        },
+    }
+
+
+def test_an_eviction_names_its_phase_its_claimant_and_both_queues(tmp_path: Path) -> None:
+    running = pod("b", 8, "team-b", on="node-1")
+    answer = plan(
+        tmp_path, node(), queue(quota=4), queue("team-b", 4), running, pod("a", 1), args=("-o", "json")
+    ).answer
+    (evicted,) = [a for a in answer["cycles"][0]["actions"] if a["do"] == "evict"]
+    assert (evicted["phase"], evicted["for"]) == ("reclaim", "default/a")
+    for name in ("team-a", "team-b"):
+        assert re.search(rf"queue {name}: allocated \d GPUs?, quota 4 GPUs, fair share \d GPUs?", evicted["reason"])
+
+
+def test_shared_gpus_are_named_by_their_group(tmp_path: Path) -> None:
+    half = {"gpu-fraction": "0.5"}
+    given = [pod("a", 0, on="node-1", notes=half, labels={"runai-gpu-group": "g1"}), pod("b", 0, notes=half)]
+    answer = plan(tmp_path, node(), queue(), *given, args=("-o", "json")).answer
+    assert {f["gpuGroup"] for f in answer["final"].values()} == {"g1"}
+    assert answer["queues"]["team-a"]["allocated"]["gpu"] == 0.5
+
+
+def test_jsonl_yaml_and_json_say_the_same(tmp_path: Path) -> None:
+    as_json = plan(tmp_path, *demo(), args=("-o", "json"))
+    as_line = plan(tmp_path, *demo(), args=("-o", "jsonl"))
+    as_yaml = plan(tmp_path, *demo(), args=("-o", "yaml"))
+    assert as_line.out.count("\n") == 1
+    assert as_json.answer == as_line.answer == yaml.safe_load(as_yaml.out)
+
+
+@pytest.mark.row("Q-33")
+@pytest.mark.parametrize("output", ["table", "json", "jsonl", "yaml", "story"])
+def test_the_order_of_the_objects_does_not_change_a_byte(tmp_path: Path, output: str) -> None:
+    given = demo()
+    first = plan(tmp_path, *given, args=("-o", output))
+    assert plan(tmp_path, *reversed(given), args=("-o", output)).out == first.out
+
+
+def test_pods_that_stay_pending_are_no_failure(tmp_path: Path) -> None:
+    result = plan(tmp_path, *TWO, args=("-o", "json"))
+    assert result.code == 0
+    assert result.answer["pending"]["default/b"]["reason"] == "OverLimit"
+
+
+def test_check_answers_by_exit_code_and_says_at_whose_cost(tmp_path: Path) -> None:
+    no = plan(tmp_path, *TWO, args=("--check", "default/b"))
+    assert (no.code, no.out.splitlines()[0]) == (
+        1,
+        "no: default/b has no place: OverLimit: queue team-a has a limit of 8 GPUs (6 GPUs in use, 4 GPUs asked for)",
+    )
+    yes = plan(tmp_path, *TWO, args=("--check", "default/a"))
+    assert (yes.code, yes.out.splitlines()[0]) == (0, "yes: default/a has a place on node-1, at nobody's cost")
+
+
+def test_check_names_those_who_lose_or_change_their_place(tmp_path: Path) -> None:
+    moved = plan(tmp_path, *demo(cordoned="node-4"), args=("--check", "project-c/training-job-a"))
+    assert "yes: project-c/training-job-a has a place on node-1, moving project-c/training-job-2" in moved.out
+    running = pod("b", 8, "team-b", on="node-1")
+    taken = plan(tmp_path, node(), queue(quota=4), queue("team-b", 4), running, pod("a"), args=("--check", "default/a"))
+    assert "yes: default/a has a place on node-1, evicting default/b" in taken.out
+
+
+def test_a_job_can_be_checked_before_it_is_submitted(tmp_path: Path) -> None:
+    cluster, job = tmp_path / "cluster.yaml", tmp_path / "new-job.json"
+    cluster.write_text(yaml.safe_dump_all([node(), queue()]), encoding="utf-8")
+    job.write_bytes(msgspec.json.encode(pod("new", 2)))
+    assert run("plan", "-f", cluster, "-f", job, "--check", "default/new").code == 0
+
+
+def test_a_pod_to_check_or_explain_must_be_there(tmp_path: Path) -> None:
+    result = plan(tmp_path, *TWO, args=("--check", "default/bb"))
+    assert (result.code, result.out) == (2, "")
+    assert "--check default/bb: there is no such pod in the input; did you mean default/b?" in result.err
+
+
+def test_explain_tells_gates_queues_nodes_and_what_would_help(tmp_path: Path) -> None:
+    out = plan(tmp_path, *TWO, args=("--explain", "default/b")).out
+    assert out.startswith("default/b waits: OverLimit: queue team-a has a limit of 8 GPUs")
+    for heading in ("GATES", "QUEUES ON THE WAY UP", "NODES", "WHAT THE ENGINE DID", "WHAT WOULD HELP"):
+        assert heading in out
+    assert "bounds  refused: OverLimit" in out
+    assert "ask for at most 2 GPUs in each pod: it would run on node-1" in out
+
+
+def test_explain_tells_of_a_pod_that_runs_where_it_runs(tmp_path: Path) -> None:
+    assert plan(tmp_path, *TWO, args=("--explain", "default/a")).out.startswith("default/a: Running on node-1")
+
+
+def test_explain_tells_who_was_tried_for_a_pod(tmp_path: Path) -> None:
+    out = plan(tmp_path, *demo(cordoned="node-4"), args=("--explain", "project-c/training-job-a")).out
+    assert "consolidate: without project-c/training-job-2" in out
+
+
+@pytest.mark.parametrize("output", ["json", "yaml"])
+def test_explain_is_for_people(tmp_path: Path, output: str) -> None:
+    assert plan(tmp_path, *TWO, args=("--explain", "default/b", "-o", output)).code == 2
+
+
+def test_only_the_phases_that_are_named_are_run(tmp_path: Path) -> None:
+    running = pod("b", 8, "team-b", on="node-1")
+    given = (node(), queue(quota=4), queue("team-b", 4), running, pod("a", 1))
+    assert actions(plan(tmp_path, *given, args=("--phases", "allocate", "-o", "json")).answer) == []
+    assert "evict default/b" in actions(plan(tmp_path, *given, args=("--phases", "reclaim", "-o", "json")).answer)
+
+
+@pytest.mark.parametrize("phases", ["", "allocate,allocate", "sleep", "allocate, reclaim"])
+def test_phases_that_do_not_exist_are_refused(tmp_path: Path, phases: str) -> None:
+    assert plan(tmp_path, *TWO, args=("--phases", phases)).code == 2
+
+
+def test_cycles_are_counted_and_one_cycle_shows_what_is_under_way(tmp_path: Path) -> None:
+    answer = plan(tmp_path, node(), queue(), pod("a"), args=("--cycles", "1", "-o", "json")).answer
+    assert (len(answer["cycles"]), answer["settled"], answer["final"]["default/a"]["state"]) == (1, False, "Bound")
+
+
+def test_the_clock_can_be_set(tmp_path: Path) -> None:
+    given = (
+        node(),
+        queue(quota=4),
+        queue("team-b", 4, reclaimMinRuntime="10m"),
+        pod("b", 8, "team-b", on="node-1", status={"startTime": NOON}),
+        pod("a", 1),
+    )
+    early = plan(tmp_path, *given, args=("--now", "2026-03-01T12:04:00Z", "-o", "json")).answer
+    assert early["pending"]["default/a"]["reason"] == "ProtectedByMinRuntime"
+    late = plan(tmp_path, *given, args=("--now", "2026-03-01T12:10:00Z", "-o", "json")).answer
+    assert "default/a" not in late["pending"]
+    assert plan(tmp_path, *given, args=("--now", "noon")).code == 2
+
+
+def test_placement_packs_or_spreads(tmp_path: Path) -> None:
+    given = (node("node-1"), node("node-2"), queue(), pod("a", 1, on="node-1"), pod("b", 1))
+    assert plan(tmp_path, *given, args=("-o", "json")).answer["final"]["default/b"]["node"] == "node-1"
+    spread = plan(tmp_path, *given, args=("-o", "json", "--placement", "spread")).answer
+    assert spread["final"]["default/b"]["node"] == "node-2"
+
+
+def test_settings_have_the_names_of_the_documentation(tmp_path: Path) -> None:
+    given = (node(), queue(), pod("a", queue=None))
+    answer = plan(tmp_path, *given, args=("--set", "defaultQueue=team-a", "-o", "json")).answer
+    assert answer["final"]["default/a"]["state"] == "Running"
+
+
+@pytest.mark.parametrize(
+    ("pair", "why"),
+    [
+        ("defaultqueue=x", "defaultqueue: no such setting; known are defaultQueue,"),
+        ("consolidation.maxMoved", "KEY=VALUE is needed"),
+        ("consolidation.maxMoved=many", "'many' is not a whole number"),
+    ],
+)
+def test_a_setting_that_cannot_be_used_is_named(tmp_path: Path, pair: str, why: str) -> None:
+    result = plan(tmp_path, *TWO, args=("--set", pair))
+    assert (result.code, result.out) == (2, "")
+    assert why in result.err
+
+
+def test_something_must_be_read() -> None:
+    assert "say what to read" in run("plan", "-o", "json").err
+    assert run("plan").code == 2
+
+
+def test_bad_input_prints_every_fault_and_no_plan(tmp_path: Path) -> None:
+    given = [node(gpus="many"), queue(quota=-3), pod("a", on="gone")]
+    result = plan(tmp_path, *given)
+    assert (result.code, result.out) == (2, "")
+    path = tmp_path / "cluster.yaml"
+    assert result.err.splitlines() == [
+        f"{path}: Node node-1: status.allocatable.nvidia.com/gpu: 'many' is not a quantity, as 2, 500m or 1.5Gi",
+        f"{path}: Pod default/a: spec.nodeName: there is no node 'gone' in the input",
+        f"{path}: Queue team-a: spec.resources.gpu.quota: '-3' is negative",
+    ]
+
+
+def test_what_is_passed_over_and_what_looks_wrong_is_told_aside(tmp_path: Path) -> None:
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}
+    both = pod("a", labels={"runai/queue": "old"})
+    result = plan(tmp_path, node(), queue(), service, both, args=("-o", "json"))
+    assert result.code == 0
+    assert "skipped 1 of Service (v1)" in result.err
+    assert "warning: " in result.err
+    assert result.answer["settled"]
+
+
+def snapshots(folder: Path, **files: Json) -> Path:
+    folder.mkdir()
+    for name, given in files.items():
+        (folder / f"{name}.json").write_bytes(msgspec.json.encode(given))
+    (folder / "below").mkdir()
+    (folder / "below" / "x.json").write_text("{")
+    return folder
+
+
+def listed(*items: Json) -> Json:
+    return {"apiVersion": "v1", "kind": "List", "items": list(items)}
+
+
+def test_each_file_of_a_folder_is_answered_in_the_order_of_the_names(tmp_path: Path) -> None:
+    folder = snapshots(tmp_path / "all", b=listed(*TWO), a=listed(node()))
+    result = run("plan", "--each", folder, "-o", "jsonl")
+    assert result.code == 0
+    answers = [msgspec.json.decode(line) for line in result.out.splitlines()]
+    assert [a["file"] for a in answers] == ["a.json", "b.json"]
+    assert answers[1]["pending"].keys() == {"default/b"}
+
+
+@pytest.mark.parametrize("output", ["jsonl", "json", "yaml", "table", "story"])
+def test_one_broken_file_does_not_keep_the_others_from_being_answered(tmp_path: Path, output: str) -> None:
+    folder = snapshots(tmp_path / "all", a=queue(quota=-3), b=listed(*TWO))
+    result = run("plan", "--each", folder, "-o", output)
+    assert result.code == 2
+    assert "-3" in result.out
+    assert "gpu" in result.out.partition("negative")[2].lower()
+
+
+def test_a_broken_snapshot_has_a_line_with_its_faults(tmp_path: Path) -> None:
+    folder = snapshots(tmp_path / "all", a=queue(quota=-3))
+    (line,) = run("plan", "--each", folder, "-o", "jsonl").out.splitlines()
+    answer = msgspec.json.decode(line)
+    assert answer.keys() == {"file", "error"}
+    assert answer["error"][0].endswith("Queue team-a: spec.resources.gpu.quota: '-3' is negative")
+
+
+def test_a_folder_that_is_not_there_is_bad_usage(tmp_path: Path) -> None:
+    assert run("plan", "--each", tmp_path / "gone").code == 2
+
+
+def test_the_newest_time_of_the_input_is_the_clock(tmp_path: Path) -> None:
+    old = with_meta(pod("b", 8, "team-b", on="node-1", status={"startTime": NOON}), creationTimestamp=NOON)
+    new = with_meta(pod("a", 1), creationTimestamp="2026-03-01T12:09:59Z")
+    given = (node(), queue(quota=4), queue("team-b", 4, reclaimMinRuntime="10m"), old, new)
+    assert "ProtectedByMinRuntime" in plan(tmp_path, *given).out
