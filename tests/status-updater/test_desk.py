@@ -185,10 +185,10 @@ def test_a_broken_map_is_not_written_to(office: Office) -> None:
 
 
 def test_usage_that_does_not_fit_is_refused_and_named() -> None:
-    many = ", ".join(f"n{i}: {{gpu-product: x, gpu-memory: 1, gpus: [{'{}, ' * 8}]}}" for i in range(1300))
+    many = ", ".join(f"n{i}: {{gpu-product: x, gpu-memory: 1, gpus: [{'{}, ' * 8}]}}" for i in range(900))
     office = Office([], [a_map(f"nodes: {{{many}}}")])
-    for i in range(1300):
-        office.pod(f"p{i}", pod(f"p{i}" * 8, [container(gpus=8)], node=f"n{i}"))
+    for i in range(900):
+        office.pod(f"p{i}", pod(f"p{i}" * 30, [container(gpus=8)], node=f"n{i}"))
     assert "topology-<node>" in office.desk.due().refused["topology"]
 
 

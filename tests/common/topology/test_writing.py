@@ -66,7 +66,8 @@ def test_a_new_section_stands_below_the_comment_that_announces_it() -> None:
         "\n      - metrics: {}\n      - id: b\n        xid: 0",
         "\n      - id: a\n        xid: &x 0\n      - id: b\n        xid: *x\n",
         "\n      -\n        id: a\n        # a word\n      - id: b # another\n",
-        "\n      - metrics: {utilization: 5}\n        id: a\n      - metrics:\n          fb-used: 4 # MiB\n        id: b\n",
+        "\n      - metrics: {utilization: 5}\n        id: a\n      - id: b\n",
+        "\n      - metrics:\n          fb-used: 4 # MiB\n        id: a\n      - id: b\n",
     ],
 )
 @pytest.mark.parametrize("utilization", ["80", "10-30", '{"steps":[{"time":"1h","utilization":80}]}'])

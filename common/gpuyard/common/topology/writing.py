@@ -48,8 +48,14 @@ def write(text: str, usages: Usages, node: str = "") -> str:
     """
     topology = read(text, node)
     wanted = {name: with_usage(found, usages.get(name, {})) for name, found in topology.nodes.items()}
-    for edit in sorted(_edits(text, topology, wanted), reverse=True):
-        text = text[: edit.start] + edit.text + text[edit.end :]
+    parts: list[str] = []
+    done = 0
+    for edit in sorted(_edits(text, topology, wanted)):
+        parts += [text[done : edit.start], edit.text]
+        done = edit.end
+    if not parts:
+        return text
+    text = "".join([*parts, text[done:]])
     compose(text)
     return text
 
