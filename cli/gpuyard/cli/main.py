@@ -16,6 +16,7 @@ class Part(NamedTuple):
 
 PARTS: Mapping[str, Part] = {
     "plan": Part("gpuyard.cli.plan:plan", "What the decision engine would do with a snapshot of a cluster."),
+    "gpu": Part("gpuyard.cli.gpu:gpu", "See and change the mock GPUs of a cluster."),
     "sandbox": Part("gpuyard.sandbox.cli:sandbox", "A real Kubernetes to try and test on, with mock GPU nodes."),
     "demo": Part("gpuyard.sandbox.demo:demo", "Two teams share mock GPUs on a real control plane, told as it happens."),
     "version": Part("gpuyard.cli.version:version", "The version of gpuyard."),

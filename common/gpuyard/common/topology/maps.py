@@ -64,6 +64,10 @@ class Sheet:
     good: str
     problem: str = ""
 
+    def speaks_of(self, node: str) -> bool:
+        """Whether it describes this node."""
+        return self.topology is not None and node in self.topology.nodes
+
 
 class Maps:
     """All maps of a topology. `changed` is called after each change that could be read."""
@@ -83,11 +87,14 @@ class Maps:
 
     def _take(self, old: ConfigMap | None, new: ConfigMap | None) -> bool:
         if new is not None:
-            return is_topology(new.metadata.name) and self._put(new)
+            return self.put(new)
         return old is not None and self.sheets.pop(old.metadata.name, None) is not None
 
-    def _put(self, found: ConfigMap) -> bool:
+    def put(self, found: ConfigMap) -> bool:
+        """Read a map; whether it could be read."""
         name = found.metadata.name
+        if not is_topology(name):
+            return False
         before = self.sheets.get(name)
         if before is not None and before.topology is not None and before.good == found.text:
             self.sheets[name] = Sheet(found, before.topology, before.good)

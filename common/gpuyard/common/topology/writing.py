@@ -80,7 +80,7 @@ def _edits(text: str, topology: Topology, wanted: Mapping[str, Node]) -> Iterato
         for yaml_node, gpu, old in zip(gpus, node.gpus, before.gpus, strict=True):
             # Compared as written: one form knows less of a usage than another, and what it cannot say never differs.
             if (plain := plain_usage(gpu, spelling)) != plain_usage(old, spelling):
-                yield _edit(text, yaml_node, spelling.usage, plain)
+                yield edit_of(text, yaml_node, spelling.usage, plain or None)
 
 
 def _gpu_nodes(root: Element) -> Iterator[tuple[str, Sequence[yaml.MappingNode]]]:
@@ -97,16 +97,19 @@ def _mappings(gpus: Element) -> list[yaml.MappingNode]:
     return [item.node for item in items if isinstance(item.node, yaml.MappingNode)]
 
 
-def _edit(text: str, gpu: yaml.MappingNode, key: str, plain: Plain) -> Edit:
+def edit_of(text: str, gpu: yaml.MappingNode, key: str, value: object) -> Edit:
+    """What to replace so that the mapping has this value under the key; None: it has not the key at all."""
     position = next((i for i, (name, _) in enumerate(gpu.value) if name.value == key), None)
     change = _flow_edit if gpu.flow_style else _block_edit
-    return change(text, gpu, position, {key: plain} if plain else {})
+    return change(text, gpu, position, {} if value is None else {key: value})
 
 
 def _flow_edit(text: str, gpu: yaml.MappingNode, position: int | None, plain: Plain) -> Edit:
     written = _flow(text, gpu, plain)
     pairs = gpu.value
     if position is None:
+        if not written:
+            return Edit(0, 0, "")
         if not pairs:
             start = gpu.start_mark.index + 1
             return Edit(start, start, written)
@@ -132,6 +135,8 @@ def _flow(text: str, gpu: yaml.MappingNode, plain: Plain) -> str:
 def _block_edit(text: str, gpu: yaml.MappingNode, position: int | None, plain: Plain) -> Edit:
     column = gpu.value[0][0].start_mark.column
     written = _indented(_dump(plain), column) if plain else ""
+    if position is None and not written:
+        return Edit(0, 0, "")
     if position is None:
         return _appended(text, _line_end(text, _end(text, gpu.value[-1])), column, written)
     key = gpu.value[position][0].start_mark
