@@ -35,8 +35,8 @@ def run(*args: str | Path, stdin: str = "") -> Run:
 
 def plan(folder: Path, *given: Json, args: tuple[str, ...] = ()) -> Run:
     """Run `gpuyard plan` on these objects."""
-    path = folder / "cluster.yaml"
-    path.write_text(yaml.safe_dump_all(given, sort_keys=False), encoding="utf-8")
+    path = folder / "cluster.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": given}), encoding="utf-8")
     return run("plan", "-f", path, *args)
 
 

@@ -202,7 +202,7 @@ def test_bad_input_prints_every_fault_and_no_plan(tmp_path: Path) -> None:
     given = [node(gpus="many"), queue(quota=-3), pod("a", on="gone")]
     result = plan(tmp_path, *given)
     assert (result.code, result.out) == (2, "")
-    path = tmp_path / "cluster.yaml"
+    path = tmp_path / "cluster.json"
     assert result.err.splitlines() == [
         f"{path}: Node node-1: status.allocatable.nvidia.com/gpu: 'many' is not a quantity, as 2, 500m or 1.5Gi",
         f"{path}: Pod default/a: spec.nodeName: there is no node 'gone' in the input",

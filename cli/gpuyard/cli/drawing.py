@@ -44,11 +44,11 @@ def drawn(section: Section, page: Page) -> str:
 
 def listed(title: str, colour: str, lines: Sequence[str], page: Page) -> str:
     """A heading and a list of sentences."""
-    width = max(page.width, 2 * _NARROWEST) if page.width else 0
-    parts = [
-        wrap(line, width, initial_indent=GAP, subsequent_indent=GAP * 2) if width else [GAP + line] for line in lines
-    ]
-    return "\n".join([page.style(title, colour), *(part for wrapped in parts for part in wrapped)])
+    parts = [GAP + line for line in lines]
+    if page.width is not None:
+        width = max(page.width, _NARROWEST)
+        parts = [part for line in parts for part in wrap(line, width, subsequent_indent=GAP * 2)]
+    return "\n".join([page.style(title, colour), *parts])
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
