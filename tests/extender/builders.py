@@ -9,6 +9,7 @@ from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.feed import Feed
 from gpuyard.extender.ledger import Ledger
 from gpuyard.extender.objects import Namespace, Node, Pod, PodDisruptionBudget, PodGroup, PriorityClass, Queue
+from gpuyard.extender.server import Unavailable
 from gpuyard.extender.translate import Translator
 from gpuyard.extender.verbs import Verbs
 from gpuyard.extender.wire import CANDIDATES, Candidates, FilterAnswer
@@ -116,7 +117,7 @@ class Bench:
             self.ledger,
             self.translator,
             lambda: self.config,
-            unavailable=lambda: self.unavailable,
+            unavailable=lambda: Unavailable(self.unavailable) if self.unavailable else None,
             clock=lambda: self.now,
             today=lambda: self.today,
             count=self.refusals.append,

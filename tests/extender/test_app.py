@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from gpuyard.extender import app
-from gpuyard.extender.app import STARTING, Extender
+from gpuyard.extender.app import STARTING, Extender, Options
 from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.ledger import Phase
 from prometheus_client import CollectorRegistry
@@ -15,7 +15,8 @@ from prometheus_client import CollectorRegistry
 from tests.extender.builders import pod, typed
 
 if TYPE_CHECKING:
-    from gpuyard.common.kube.reflector import Reflector
+    from gpuyard.common.kube.client import Client
+    from gpuyard.common.lease import Elector
     from gpuyard.common.process import Process
 
 CONFIG = "apiVersion: gpuyard.io/v1alpha1\nkind: ExtenderConfig\n"
@@ -33,36 +34,46 @@ class Parts:
         self.spawned.append(name)
 
 
-class Cache:
-    """A cache that is complete when a test says so."""
-
-    def __init__(self) -> None:
-        self.complete = asyncio.Event()
-
-    async def wait_synced(self) -> None:
-        await self.complete.wait()
-
-
 def extender(config: Path | None = None) -> Extender:
     return Extender(cast("Process", Parts()), config)
 
 
-async def test_it_begins_to_answer_when_every_cache_is_complete_and_bindings_have_landed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+OPTIONS = Options(config=None, kubeconfig="", context="", host=None, port=0, lease="", pod="")
+
+
+class Lease:
+    """An election whose outcome a test chooses."""
+
+    def __init__(self) -> None:
+        self.leading = False
+
+
+async def test_it_serves_once_bindings_from_before_have_landed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app, "SETTLE", 0.05)
-    made, caches = extender(), [Cache(), Cache()]
-    starting = asyncio.create_task(made.start(cast("list[Reflector[Any]]", caches)))
-    caches[0].complete.set()
-    await asyncio.sleep(0)
-    assert made.problem == STARTING
+    made = extender()
     made.ledger.see(made.translator.put_pod(typed(pod("p", "team"))))
-    caches[1].complete.set()
+    leading = asyncio.create_task(made.lead(cast("Client", None), OPTIONS))
     await asyncio.sleep(0.01)
-    assert made.problem == STARTING
-    await starting
-    assert made.problem == ""
+    assert str(made.unavailable()) == STARTING
+    assert made.ledger.reserved == 0
+    await asyncio.sleep(0.1)
+    assert made.unavailable() is None
     assert made.ledger.entries["ns/p"].phase is Phase.RESERVED
+    leading.cancel()
+    await asyncio.wait([leading])
+    assert str(made.unavailable()) == STARTING
+    assert made.ledger.reserved == 0
+
+
+def test_who_does_not_lead_sends_the_caller_away() -> None:
+    made, lease = extender(), Lease()
+    made.elector = cast("Elector", lease)
+    made.serving = True
+    found = made.unavailable()
+    assert found
+    assert (str(found), found.away) == ("not leader", True)
+    lease.leading = True
+    assert made.unavailable() is None
 
 
 def test_without_a_file_the_defaults_are_in_force() -> None:

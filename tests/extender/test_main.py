@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from gpuyard.extender.__main__ import main
 
 CONFIG = "apiVersion: gpuyard.io/v1alpha1\nkind: ExtenderConfig\n"
@@ -13,10 +12,17 @@ CONFIG = "apiVersion: gpuyard.io/v1alpha1\nkind: ExtenderConfig\n"
 def test_settings_are_checked_without_a_cluster(tmp_path: Path, text: str, code: int) -> None:
     file = tmp_path / "extender.yaml"
     file.write_text(CONFIG + text)
-    assert CliRunner().invoke(main, ["--config", str(file), "--check-config"]).exit_code == code
+    with pytest.raises(SystemExit) as ended:
+        main(["--config", str(file), "--check-config"])
+    assert ended.value.code == code
 
 
-def test_a_check_needs_a_file() -> None:
-    result = CliRunner().invoke(main, ["--check-config"])
-    assert result.exit_code == 2
-    assert "--config" in result.output
+def test_without_a_cluster_it_says_so_and_ends(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpuyard.common.logs.configure", lambda *_: None)
+    missing = tmp_path / "kubeconfig"
+    with pytest.raises(SystemExit) as ended:
+        main(["--kubeconfig", str(missing), "--port", "0", "--ops-port", "0"])
+    assert ended.value.code == 1
+    assert str(missing) in "".join(capfd.readouterr())

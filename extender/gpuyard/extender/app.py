@@ -1,7 +1,16 @@
-"""Puts the extender together: watches feed the ledger, the verbs answer from it, the waker acts on what changed."""
+"""Puts the extender together: watches feed the ledger, the verbs answer from it, the waker acts on what changed.
+
+    caches not complete ──▶ standing by ──leading──▶ settling ──2 s──▶ serving
+          Error             Error, close             Error               │
+                                ▲                                        │
+                                └──────────────── lease lost ────────────┘
+
+Without a lease there is no standing by: the one extender leads as soon as its caches are complete.
+"""
 
 import asyncio
 import time
+import uuid
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,25 +20,28 @@ from gpuyard.common.http import listening
 from gpuyard.common.kube.access import find_access
 from gpuyard.common.kube.client import Client
 from gpuyard.common.kube.reflector import Reflector
+from gpuyard.common.lease import Elector
 from gpuyard.common.logs import get_logger
-from gpuyard.common.metrics import CacheCollector
+from gpuyard.common.metrics import CacheCollector, LeaseCollector
 from gpuyard.common.process import Process
 from gpuyard.common.settings import Reloaded
 from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.feed import Feed
+from gpuyard.extender.leadership import LEASE, take_label
 from gpuyard.extender.ledger import Ledger
 from gpuyard.extender.metrics import LedgerCollector, VerbMetrics
-from gpuyard.extender.server import Verb, application
+from gpuyard.extender.server import Unavailable, Verb, application
 from gpuyard.extender.translate import Translator
 from gpuyard.extender.verbs import Verbs
 from gpuyard.extender.waker import Waker
 from gpuyard.extender.wire import CANDIDATES, PREEMPTION, FilterAnswer, PreemptAnswer
 
 SETTLE = 2.0
-"""Seconds after the caches are complete in which bindings from before the start still land."""
+"""Seconds in which bindings from before this extender leads still land."""
 
 WAKER_INTERVAL = 1.0
 STARTING = "gpuyard is starting: it does not know the cluster yet"
+NOT_LEADER = "not leader"
 
 log = get_logger()
 
@@ -40,8 +52,12 @@ class Options:
 
     config: Path | None
     kubeconfig: str
+    context: str
     host: str | None
     port: int
+    lease: str
+    """The namespace of the Lease; empty: there is no other extender."""
+    pod: str
 
 
 class Extender:
@@ -52,14 +68,15 @@ class Extender:
         self._reloaded = Reloaded(config, ExtenderConfig, changed=self._set, refused=_warn) if config else None
         self.translator = Translator(self.config().engine)
         self.feed = Feed(self.ledger, self.translator, _warn)
-        self.problem = STARTING
+        self.serving = False
+        self.elector: Elector | None = None
         metrics = VerbMetrics(process.registry)
         process.registry.register(LedgerCollector(self.ledger))
         self.verbs = Verbs(
             self.ledger,
             self.translator,
             self.config,
-            unavailable=lambda: self.problem,
+            unavailable=self.unavailable,
             clock=time.monotonic,
             today=time.time,
             count=lambda reason: metrics.refusals.labels(reason).inc(),
@@ -79,15 +96,25 @@ class Extender:
         """The settings in force."""
         return self._reloaded.current if self._reloaded else ExtenderConfig()
 
-    async def start(self, caches: list[Reflector[Any]]) -> None:
-        """Begin to answer: the caches are complete, and bindings from before the start have landed."""
-        for cache in caches:
-            await cache.wait_synced()
-        await asyncio.sleep(SETTLE)
-        now = time.monotonic()
-        self.feed.adopt(now + self.config().reservation.ttl)
-        self.problem = ""
-        log.info("serving", pods=len(self.ledger.entries), reserved=self.ledger.reserved)
+    def unavailable(self) -> Unavailable | None:
+        """Why nothing can be decided at this moment; None: it can."""
+        if self.elector is not None and not self.elector.leading:
+            return Unavailable(NOT_LEADER, away=True)
+        return None if self.serving else Unavailable(STARTING)
+
+    async def lead(self, client: Client, options: Options) -> None:
+        """Answer kube-scheduler until cancelled, once bindings from before have landed."""
+        waker = Waker(client, self.ledger, lambda: self.config().engine, clock=time.time)
+        try:
+            await take_label(client, options.lease, options.pod)
+            await asyncio.sleep(SETTLE)
+            self.feed.adopt(time.monotonic() + self.config().reservation.ttl)
+            self.serving = True
+            log.info("serving", pods=len(self.ledger.entries), reserved=self.ledger.reserved)
+            await waker.run(WAKER_INTERVAL)
+        finally:
+            self.serving = False
+            self.ledger.expire(float("inf"))
 
     def _set(self, config: ExtenderConfig) -> None:
         log.info("settings-changed")
@@ -96,19 +123,27 @@ class Extender:
 
 
 async def serve(process: Process, options: Options) -> None:
-    """Start everything; returns when the verbs are answered."""
+    """Start everything; returns when the caches are complete."""
     extender = Extender(process, options.config)
-    process.ready_if("verbs", lambda: extender.problem)
     await process.enter(listening(extender.web, options.port, options.host))
-    client = await process.enter(Client(await find_access(options.kubeconfig), agent=process.component))
+    access = await find_access(options.kubeconfig, options.context)
+    client = await process.enter(Client(access, agent=process.component))
     caches = extender.feed.reflectors(client)
     process.registry.register(CacheCollector(caches))
     for cache in caches:
         process.ready_if(cache.address.about, partial(_unsynced, cache))
         process.spawn(cache.address.about, cache.run())
-    await extender.start(caches)
-    waker = Waker(client, extender.ledger, lambda: extender.config().engine, clock=time.time)
-    process.spawn("waker", waker.run(WAKER_INTERVAL))
+    if not options.lease:
+        process.ready_if("verbs", lambda: "" if extender.serving else STARTING)
+    for cache in caches:
+        await cache.wait_synced()
+    if options.lease:
+        extender.elector = elector = Elector(client, LEASE, options.lease, str(uuid.uuid4()))
+        process.registry.register(LeaseCollector([elector]))
+        work = partial(extender.lead, client.fenced(lambda: elector.leading), options)
+        process.spawn("election", elector.run(work))
+    else:
+        process.spawn("lead", extender.lead(client, options))
 
 
 def _unsynced(cache: Reflector[Any]) -> str:

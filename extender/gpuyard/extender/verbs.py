@@ -35,7 +35,7 @@ UNREADABLE = "Unreadable"
 class Verbs:
     """`filter`, `prioritize` and `preempt`, over one ledger.
 
-    `unavailable` says why nothing can be decided now, empty when it can; `count` is told the reason of each refusal.
+    `unavailable` says why nothing can be decided now, if so; `count` is told the reason of each refusal.
     `clock` never jumps and says how long something lasts; `today` says what time it is.
     """
 
@@ -45,7 +45,7 @@ class Verbs:
         translator: Translator,
         config: Callable[[], ExtenderConfig],
         *,
-        unavailable: Callable[[], str],
+        unavailable: Callable[[], Unavailable | None],
         clock: Callable[[], float],
         today: Callable[[], float],
         count: Callable[[str], None],
@@ -109,7 +109,7 @@ class Verbs:
     def _sighting(self, pod: Pod) -> Sighting:
         """The newest that is known of the pod of a call."""
         if problem := self._unavailable():
-            raise Unavailable(problem)
+            raise problem
         if not pod.metadata.name:
             raise WireError("Pod.metadata.name is missing")
         known = self._ledger.known(pod.metadata.key, pod.metadata.uid, pod.metadata.version)
