@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -18,11 +19,14 @@ from gpuyard.common.version import __version__
 from gpuyard.sandbox import SandboxError, Spec, kind
 from gpuyard.sandbox.folders import Folders
 from gpuyard.sandbox.kind import config, debian, product
+from gpuyard.sandbox.kind.private import PrivateEngine
 from gpuyard.sandbox.kind.report import report
 from gpuyard.sandbox.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from gpuyard.sandbox.kind.docker import Docker
 
 pytestmark = [pytest.mark.ground("kind"), pytest.mark.timeout(1800)]
 
@@ -195,10 +199,11 @@ def test_the_product_image_runs_without_root_and_without_a_compiler(cluster: kin
 
 
 def test_the_product_image_adds_at_most_120_mb_to_its_base(cluster: kind.Cluster) -> None:
-    image = product.build(cluster.docker, Folders.of_user(), Progress())
-    sizes = cluster.docker.lines("history", "--human=false", "--format", "{{.Size}} {{.CreatedBy}}", image)
-    ours = [line.split()[0] for line in sizes if "/opt/gpuyard" in line]
-    assert 0 < sum(map(int, ours)) < 120_000_000
+    steps = cluster.docker.lines(
+        "history", "--no-trunc", "--human=false", "--format", "{{.Size}} {{.CreatedBy}}", product.IMAGE
+    )
+    ours = [int(step.split()[0]) for step in steps if "COPY" in step and "/opt/gpuyard" in step]
+    assert 0 < sum(ours) < 120_000_000
 
 
 def test_a_node_that_was_stopped_is_noticed_and_up_makes_the_sandbox_anew(cluster: kind.Cluster) -> None:
@@ -242,12 +247,58 @@ def test_down_is_quick_and_leaves_nothing(cluster: kind.Cluster, before: dict[st
     assert not kind.down(cluster.name)
 
 
-def test_what_a_crashed_engine_leaves_is_removed_too(first_name: str, before: dict[str, Any]) -> None:
-    cluster = kind.up(Spec(name=first_name, nodes=0))
-    if not cluster.record.private:
-        assert kind.down(first_name)
-        return
-    run = Path(cluster.docker.variables["DOCKER_HOST"].removeprefix("unix://")).parent
-    os.kill(int((run / "docker.pid").read_text()), signal.SIGKILL)
-    assert kind.down(first_name)
+@pytest.fixture
+def other_engine(tmp_path: Path) -> Iterator[PrivateEngine]:
+    """One more engine, with a running container; nobody's sandbox is in it."""
+    engine = PrivateEngine(tmp_path / "engine")
+    docker = engine.start(Progress())
+    docker.ask("network", "create", "theirs")
+    base = debian.base(docker, Folders.of_user(), Progress())
+    docker.ask("run", "--detach", "--name", "theirs", "--network", "theirs", base, "sleep", "infinity")
+    yield engine
+    with contextlib.suppress(SandboxError):
+        docker.ask("rm", "--force", "theirs")
+        docker.ask("network", "rm", "theirs")
+    engine.stop()
+
+
+def test_what_a_crashed_engine_leaves_is_removed_too(tmp_path: Path) -> None:
+    if not debian.can_install():
+        return  # then there is no engine of our own
+    before = traces()
+    engine = PrivateEngine(tmp_path / "engine")
+    docker = engine.start(Progress())
+    base = debian.base(docker, Folders.of_user(), Progress())
+    docker.ask("run", "--detach", "--network", "kind", "--publish", "127.0.0.1::80", base, "sleep", "infinity")
+    os.kill(int((engine.run / "docker.pid").read_text()), signal.SIGKILL)
+    engine.stop()
     assert traces() == before
+
+
+def inventory(docker: Docker) -> dict[str, list[str]]:
+    """What a user has in an engine."""
+    return {
+        "containers": docker.lines("ps", "--all", "--format", "{{.ID}} {{.Names}} {{.State}}"),
+        "networks": sorted(docker.lines("network", "ls", "--format", "{{.ID}} {{.Name}}")),
+        "volumes": docker.lines("volume", "ls", "--quiet"),
+        "images": sorted(docker.lines("image", "ls", "--format", "{{.ID}} {{.Repository}}:{{.Tag}}")),
+        "packet filter": packet_filter("iptables"),
+    }
+
+
+@pytest.mark.soak
+def test_an_engine_of_a_user_is_used_and_what_is_theirs_is_as_it_was(
+    other_engine: PrivateEngine, sandbox_names: Iterator[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docker, name = other_engine.docker, next(sandbox_names)
+    before = inventory(docker)
+    monkeypatch.setenv("DOCKER_HOST", docker.variables["DOCKER_HOST"])
+    try:
+        assert not kind.up(Spec(name=name, nodes=0)).record.private
+    finally:
+        assert kind.down(name)
+    after = inventory(docker)
+    kept = [image for image in after["images"] if image not in before["images"] and "<none>" not in image]
+    assert all(image.split()[1].startswith("gpuyard.io/") for image in kept)
+    assert set(before["images"]) <= set(after["images"])
+    assert {**after, "images": []} == {**before, "images": []}

@@ -18,9 +18,9 @@ ENGINE = """\
 :DOCKER - [0:0]
 :DOCKER-USER - [0:0]
 -A FORWARD -j DOCKER-USER
--A FORWARD -o gpuyard0 -j DOCKER
--A FORWARD -i gpuyard0 ! -o gpuyard0 -j ACCEPT
--A DOCKER -d 172.18.0.2/32 ! -i gpuyard0 -o gpuyard0 -p tcp -m tcp --dport 6443 -j ACCEPT
+-A FORWARD -o gy1 -j DOCKER
+-A FORWARD -i gy1 ! -o gy1 -j ACCEPT
+-A DOCKER -d 172.18.0.2/32 ! -i gy1 -o gy1 -p tcp -m tcp --dport 6443 -j ACCEPT
 -A DOCKER-USER -j RETURN
 COMMIT
 *nat
@@ -28,7 +28,7 @@ COMMIT
 :POSTROUTING ACCEPT [0:0]
 :DOCKER - [0:0]
 -A PREROUTING -m addrtype --dst-type LOCAL -j DOCKER
--A POSTROUTING -s 172.18.0.0/16 ! -o gpuyard0 -j MASQUERADE
+-A POSTROUTING -s 172.18.0.0/16 ! -o gy1 -j MASQUERADE
 COMMIT
 """
 
@@ -53,7 +53,7 @@ def without(listing: str, *commands: list[str]) -> dict[str, tuple[dict[str, str
 def test_a_listing_is_read_by_table() -> None:
     found = tables(ENGINE)
     assert found["filter"].policies == {"INPUT": "ACCEPT", "FORWARD": "DROP", "DOCKER": "-", "DOCKER-USER": "-"}
-    assert found["nat"].rules[1] == ["POSTROUTING", "-s", "172.18.0.0/16", "!", "-o", "gpuyard0", "-j", "MASQUERADE"]
+    assert found["nat"].rules[1] == ["POSTROUTING", "-s", "172.18.0.0/16", "!", "-o", "gy1", "-j", "MASQUERADE"]
 
 
 def test_text_in_quotes_is_one_word() -> None:
@@ -62,18 +62,18 @@ def test_text_in_quotes_is_one_word() -> None:
 
 
 def test_all_that_an_engine_added_goes() -> None:
-    after = without(ENGINE, *undo(EMPTY, ENGINE))
+    after = without(ENGINE, *undo(EMPTY, ENGINE, "gy1"))
     assert after["filter"] == ({"INPUT": "ACCEPT", "FORWARD": "ACCEPT"}, [])
     assert after["nat"] == ({"PREROUTING": "ACCEPT", "POSTROUTING": "ACCEPT"}, [])
 
 
 def test_doing_it_twice_does_no_harm() -> None:
-    assert undo(EMPTY, EMPTY) == []
+    assert undo(EMPTY, EMPTY, "gy1") == []
 
 
 def test_rules_that_others_added_meanwhile_stay() -> None:
     theirs = ENGINE.replace("-A FORWARD -j DOCKER-USER", "-A INPUT -s 10.1.0.0/16 -j DROP\n-A FORWARD -j DOCKER-USER")
-    after = without(theirs, *undo(EMPTY, theirs))
+    after = without(theirs, *undo(EMPTY, theirs, "gy1"))
     assert after["filter"][1] == [["INPUT", "-s", "10.1.0.0/16", "-j", "DROP"]]
 
 
@@ -85,9 +85,8 @@ def test_chains_and_rules_of_an_engine_that_ran_before_stay() -> None:
 -A FORWARD -o docker0 -j DOCKER
 COMMIT
 """
-    commands = undo(
-        before, ENGINE.replace("-A FORWARD -o gpuyard0", "-A FORWARD -o docker0 -j DOCKER\n-A FORWARD -o gpuyard0")
-    )
+    now = ENGINE.replace("-A FORWARD -o gy1", "-A FORWARD -o docker0 -j DOCKER\n-A FORWARD -o gy1")
+    commands = undo(before, now, "gy1")
     filtered = [command for command in commands if command[1] == "filter"]
     assert ["-t", "filter", "-D", "FORWARD", "-o", "docker0", "-j", "DOCKER"] not in filtered
     assert ["-t", "filter", "-X", "DOCKER"] not in filtered
@@ -97,4 +96,4 @@ COMMIT
 
 def test_only_the_policy_of_forwarding_is_put_back() -> None:
     stricter = EMPTY.replace(":INPUT ACCEPT", ":INPUT DROP")
-    assert undo(EMPTY, stricter) == []
+    assert undo(EMPTY, stricter, "gy1") == []

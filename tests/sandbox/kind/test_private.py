@@ -20,7 +20,7 @@ def test_nothing_of_it_lies_where_another_engine_would_look() -> None:
     assert configuration["exec-root"] == "/run/gpuyard-1/exec"
     assert configuration["hosts"] == ["unix:///run/gpuyard-1/docker.sock"]
     assert configuration["bridge"] == "none"
-    assert configuration["cgroup-parent"] == "/gpuyard-engine"
+    assert configuration["cgroup-parent"] == "/gpuyard-1"
 
 
 @pytest.mark.parametrize(("limited", "runtime"), [(False, None), (True, "limited")])
@@ -37,7 +37,13 @@ def test_its_sockets_have_short_paths_however_deep_its_images_lie() -> None:
 
 
 def test_engines_with_different_images_have_nothing_in_common() -> None:
-    assert PrivateEngine(Path("/a")).run != PrivateEngine(Path("/b")).run
+    a, b = PrivateEngine(Path("/a")), PrivateEngine(Path("/b"))
+    assert a.run != b.run
+    assert a.bridge != b.bridge
+
+
+def test_the_bridges_name_is_short_enough_for_the_kernel() -> None:
+    assert len(PrivateEngine(Path("/a")).bridge) <= 15
 
 
 def test_the_docker_command_is_led_to_it() -> None:

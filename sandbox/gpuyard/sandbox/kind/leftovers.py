@@ -8,7 +8,6 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass, field
 
-BRIDGE = "gpuyard0"
 CHAINS = "DOCKER"
 
 
@@ -35,15 +34,19 @@ def tables(listing: str) -> dict[str, Table]:
     return found
 
 
-def undo(before: str, now: str) -> list[list[str]]:
-    """Arguments of the `iptables` calls that take out of `now` what an engine added since `before`."""
+def undo(before: str, now: str, bridge: str) -> list[list[str]]:
+    """Arguments of the `iptables` calls that take out of `now` what an engine with this bridge added since `before`."""
     old = tables(before)
-    return [command for name, table in tables(now).items() for command in _undo(name, old.get(name, Table()), table)]
+    return [
+        command for name, table in tables(now).items() for command in _undo(name, old.get(name, Table()), table, bridge)
+    ]
 
 
-def _undo(name: str, before: Table, now: Table) -> list[list[str]]:
+def _undo(name: str, before: Table, now: Table, bridge: str) -> list[list[str]]:
     added = [chain for chain in now.policies if chain.startswith(CHAINS) and chain not in before.policies]
-    rules = [rule for rule in now.rules if rule not in before.rules and rule[0] not in added and _from_engine(rule)]
+    rules = [
+        rule for rule in now.rules if rule not in before.rules and rule[0] not in added and _from_engine(rule, bridge)
+    ]
     policies = {
         chain: before.policies.get(chain, "ACCEPT")
         for chain, policy in now.policies.items()
@@ -57,5 +60,5 @@ def _undo(name: str, before: Table, now: Table) -> list[list[str]]:
     ]
 
 
-def _from_engine(rule: list[str]) -> bool:
-    return BRIDGE in rule or rule[-1].startswith(CHAINS)
+def _from_engine(rule: list[str], bridge: str) -> bool:
+    return bridge in rule or rule[-1].startswith(CHAINS)

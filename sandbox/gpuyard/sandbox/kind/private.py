@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from gpuyard.sandbox.releases import Say
 
 NETWORK = "kind"
-CGROUP = "gpuyard-engine"
 NAMESPACE = "gpuyard"
 FAMILIES = ("iptables", "ip6tables")
 FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
@@ -65,7 +64,7 @@ def settings(data: Path, run: Path, *, limited: bool) -> dict[str, Any]:
         "exec-root": str(run / "exec"),
         "hosts": [f"unix://{run}/docker.sock"],
         "bridge": "none",
-        "cgroup-parent": f"/{CGROUP}",
+        "cgroup-parent": f"/{run.name}",
         "containerd-namespace": NAMESPACE,
         "exec-opts": ["native.cgroupdriver=cgroupfs"],
         **ours,
@@ -88,7 +87,16 @@ class PrivateEngine:
     @property
     def run(self) -> Path:
         """Everything that may not survive the engine; the path is short because sockets' paths must be."""
-        return Path("/run") / f"gpuyard-{hashlib.sha256(str(self.home).encode()).hexdigest()[:8]}"
+        return Path("/run") / f"gpuyard-{self._digest}"
+
+    @property
+    def bridge(self) -> str:
+        """The name of its network card, by which its rules in the packet filter are known; 15 letters are allowed."""
+        return f"gy{self._digest}"
+
+    @property
+    def _digest(self) -> str:
+        return hashlib.sha256(str(self.home).encode()).hexdigest()[:8]
 
     @property
     def docker(self) -> Docker:
@@ -108,7 +116,7 @@ class PrivateEngine:
             self._prepare()
             self._launch()
         if NETWORK not in self.docker.lines("network", "ls", "--format", "{{.Name}}"):
-            name = f"com.docker.network.bridge.name={leftovers.BRIDGE}"
+            name = f"com.docker.network.bridge.name={self.bridge}"
             self.docker.ask("network", "create", "--driver", "bridge", "--opt", name, *_mtu(), NETWORK)
         return self.docker
 
@@ -167,19 +175,19 @@ class PrivateEngine:
         with contextlib.suppress(FileNotFoundError):
             before = json.loads((self.run / "before.json").read_text())
             for family in FAMILIES:
-                for arguments in leftovers.undo(before[family], _listing(family)):
+                for arguments in leftovers.undo(before[family], _listing(family), self.bridge):
                     _call(family, "--wait", *arguments)
             FORWARDING.write_text(before["forwarding"])
-        _call("ip", "link", "delete", leftovers.BRIDGE)
-        for group in _cgroups():
+        _call("ip", "link", "delete", self.bridge)
+        for group in _cgroups(self.run.name):
             _kill_all(group)
             with contextlib.suppress(OSError):
                 group.rmdir()
 
 
-def _cgroups() -> list[Path]:
-    """Our control groups, innermost first."""
-    tops = [*Path("/sys/fs/cgroup").glob(f"*/{CGROUP}"), *Path("/sys/fs/cgroup").glob(CGROUP)]
+def _cgroups(name: str) -> list[Path]:
+    """The engine's control groups, innermost first; each old controller has a tree of its own."""
+    tops = [*Path("/sys/fs/cgroup").glob(f"*/{name}"), *Path("/sys/fs/cgroup").glob(name)]
     return [Path(folder) for top in tops for folder, _, _ in os.walk(top, topdown=False)]
 
 

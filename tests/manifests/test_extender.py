@@ -1,0 +1,83 @@
+"""The extender's manifests keep the manners of an add-on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from gpuyard.sandbox.kind import config, product
+
+MANIFESTS = Path(__file__).parents[2] / "manifests"
+BASE = MANIFESTS / "base" / "extender"
+
+
+def objects() -> dict[str, Any]:
+    documents = [one for file in BASE.glob("*.yaml") for one in yaml.safe_load_all(file.read_text())]
+    return {one["kind"]: one for one in documents}
+
+
+@pytest.fixture
+def pod() -> dict[str, Any]:
+    return objects()["Deployment"]["spec"]["template"]["spec"]  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def container(pod: dict[str, Any]) -> dict[str, Any]:
+    (only,) = pod["containers"]
+    return only  # type: ignore[no-any-return]
+
+
+def test_it_runs_the_image_of_this_version(container: dict[str, Any]) -> None:
+    assert container["image"] == product.IMAGE
+    assert container["command"] == ["python3", "-m", "gpuyard.extender"]
+
+
+def test_it_runs_without_any_privilege(pod: dict[str, Any], container: dict[str, Any]) -> None:
+    assert (pod["securityContext"]["runAsNonRoot"], pod["securityContext"]["runAsUser"]) == (True, 65532)
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]},
+    }  # fmt: skip
+    assert objects()["Namespace"]["metadata"]["labels"] == {"pod-security.kubernetes.io/enforce": "restricted"}
+
+
+def test_memory_is_bounded_and_the_hot_path_is_not_slowed(container: dict[str, Any]) -> None:
+    assert container["resources"]["requests"] == {"cpu": "100m", "memory": "128Mi"}
+    assert set(container["resources"]["limits"]) == {"memory"}
+
+
+def test_it_is_probed_where_it_answers(container: dict[str, Any]) -> None:
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert ports == {"http": 8080, "metrics": 8081}
+    probes = {name: container[name]["httpGet"] for name in ("startupProbe", "readinessProbe", "livenessProbe")}
+    assert {probe["port"] for probe in probes.values()} == {"metrics"}
+    assert probes["readinessProbe"]["path"] == "/readyz"
+
+
+def test_it_asks_for_no_gpu_so_that_it_never_waits_for_itself(container: dict[str, Any]) -> None:
+    assert not set(config.MANAGED) & set(container["resources"]["limits"])
+
+
+def test_it_may_write_nothing_but_pods() -> None:
+    rules = objects()["ClusterRole"]["rules"]
+    writes = {(verb, resource) for rule in rules for verb in rule["verbs"] for resource in rule["resources"]}
+    assert {(verb, resource) for verb, resource in writes if verb not in ("get", "list", "watch")} == {
+        ("patch", "pods")
+    }
+    assert not any("*" in (*rule["verbs"], *rule["resources"], *rule["apiGroups"]) for rule in rules)
+
+
+def test_the_service_has_the_address_that_kube_scheduler_is_told() -> None:
+    overlay = yaml.safe_load((MANIFESTS / "overlays" / "default-scheduler" / "kustomization.yaml").read_text())
+    (change,) = yaml.safe_load(overlay["patches"][0]["patch"])
+    (port,) = objects()["Service"]["spec"]["ports"]
+    assert f"http://{change['value']}:{port['port']}/scheduler" == config.EXTENDER
+
+
+def test_the_service_finds_the_deployments_pods() -> None:
+    made = objects()
+    labels = made["Deployment"]["spec"]["template"]["metadata"]["labels"]
+    assert made["Service"]["spec"]["selector"].items() <= labels.items()
+    assert made["Deployment"]["spec"]["selector"]["matchLabels"] == labels
