@@ -113,7 +113,7 @@ _BARE: Mapping[Reason, str] = {
     Reason.QUEUE_DOES_NOT_EXIST: "its queue does not exist",
     Reason.PREEMPTION_DELAY: "its preemption delay has not passed",
     Reason.NO_NODE_FITS: "no node fits",
-    Reason.QUEUE_MISSING: "it names no queue: set the label kai.scheduler/queue",
+    Reason.QUEUE_MISSING: "it names no queue and is not governed: set the label kai.scheduler/queue",
     Reason.OTHER_SCHEDULER: "another scheduler is to place it",
     Reason.NAMESPACE_MISMATCH: "its namespace is not that of its queue",
     Reason.GANG_INCOMPLETE: "too few pods of its gang exist",
