@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from gpuyard.common.kube.errors import ApiError, KubeError, UnreachableError
 from gpuyard.common.kube.resources import Address
-from gpuyard.common.lease import Action, Elector, Timing, View, WorkError, step
+from gpuyard.common.lease import Action, Elector, StuckError, Timing, View, WorkError, step
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -173,7 +173,7 @@ class Candidate:
 
 
 def simulate(seed: int, rates: list[float], timing: Timing) -> World:
-    random = Random(seed)  # noqa: S311
+    random = Random(seed)
     world = World(random, timing)
     for number, rate in enumerate(rates):
         Candidate(world, f"e{number}", rate, random.uniform(0, 1e6))
@@ -459,11 +459,52 @@ async def test_work_that_does_not_end_ends_the_process_before_another_may_lead()
     await asyncio.sleep(5)
     api.away = True
     cut = worker.loop.time()
-    with pytest.raises(WorkError, match="this process must"):
+    with pytest.raises(StuckError, match="this process must"):
         await running
     assert worker.loop.time() - cut < 15
+    assert (worker.elector.leading, api.spec()["holderIdentity"]) == (False, "a_1")
     released.set()
     await asyncio.sleep(0)
+
+
+async def test_a_stuck_worker_that_is_told_to_stop_does_not_give_the_lease_back() -> None:
+    api = Api()
+    worker = Worker(api, "a_1")
+    await asyncio.sleep(1)
+    await worker.end()
+    released = asyncio.Event()
+
+    async def stubborn() -> None:
+        while not released.is_set():
+            try:
+                await released.wait()
+            except asyncio.CancelledError:
+                continue
+
+    running = asyncio.create_task(worker.elector.run(stubborn))
+    await asyncio.sleep(5)
+    running.cancel()
+    with pytest.raises(StuckError):
+        await running
+    renewed = len(api.calls)
+    await asyncio.sleep(20)
+    assert (api.spec()["holderIdentity"], len(api.calls)) == ("a_1", renewed)
+    released.set()
+    await asyncio.sleep(0)
+
+
+async def test_what_others_wrote_into_the_lease_stays() -> None:
+    api = Api()
+    first = Worker(api, "a_1")
+    await asyncio.sleep(1)
+    assert api.lease
+    api.lease["metadata"]["labels"] = {"app": "gpuyard"}
+    api.lease["spec"]["strategy"] = "theirs"
+    await first.end()
+    second = Worker(api, "b_1")
+    await asyncio.sleep(10)
+    assert (api.lease["metadata"]["labels"], api.spec()["strategy"]) == ({"app": "gpuyard"}, "theirs")
+    await second.end()
 
 
 async def test_a_lease_deleted_by_somebody_is_lost_and_made_anew() -> None:

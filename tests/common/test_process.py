@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from gpuyard.common.lease import StuckError
 from gpuyard.common.process import Manners, PartError, Process
 
 QUIET = Manners(ops_port=0, ops_host="127.0.0.1", drain=0, grace=1)
@@ -160,7 +161,7 @@ async def test_a_part_that_will_not_end_is_given_up_after_the_grace() -> None:
     async def body(process: Process) -> None:
         process.spawn("stubborn", stubborn())
 
-    with pytest.raises(PartError, match=r"did not end within 0.1 seconds"):
+    with pytest.raises(StuckError, match=r"did not end within 0.1 seconds"):
         await stopped_after(body, replace(QUIET, grace=0.1))
 
 
@@ -172,13 +173,23 @@ PROGRAM = """
     async def part():
         await asyncio.Event().wait()
 
+    async def stubborn():
+        while True:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                pass
+
+    async def failing(error):
+        raise error
+
     async def body(process):
         process.spawn("part", part())
         process.dump_with("part", lambda: {{"answer": 42}})
         {extra}
 
     configure("test")
-    sys.exit(run("test", body, Manners(ops_port={port}, ops_host="127.0.0.1", drain=0.3)))
+    sys.exit(run("test", body, Manners(ops_port={port}, ops_host="127.0.0.1", drain=0.3, grace=2)))
 """
 
 
@@ -264,6 +275,21 @@ def test_the_exit_code_and_the_log_say_why_it_ended(
     running = program(extra)
     running.until(event)
     assert running.running.wait(10) == code
+
+
+def test_a_process_whose_part_will_not_end_ends_all_the_same(program: Callable[..., Program]) -> None:
+    running = program("process.spawn('stubborn', stubborn())")
+    running.until("started")
+    running.running.send_signal(signal.SIGTERM)
+    assert "did not end" in running.until("failed")["reason"]
+    assert running.running.wait(10) == 1
+
+
+def test_work_that_outlives_its_lease_ends_the_process(program: Callable[..., Program]) -> None:
+    raising = "from gpuyard.common.lease import StuckError; process.spawn('lease', failing(StuckError('must end')))"
+    running = program(f"asyncio.create_task(stubborn()); {raising}")
+    assert running.until("failed")["reason"] == "must end"
+    assert running.running.wait(10) == 1
 
 
 def test_a_port_that_is_taken_is_said_in_one_line(program: Callable[..., Program]) -> None:

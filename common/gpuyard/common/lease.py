@@ -29,9 +29,8 @@ from enum import Enum
 from typing import Any, NoReturn
 
 import msgspec
-from gpuyard.common.kube.client import Client
+from gpuyard.common.kube.client import Client, Json
 from gpuyard.common.kube.errors import ApiError, KubeError
-from gpuyard.common.kube.objects import Meta
 from gpuyard.common.kube.resources import LEASES
 from gpuyard.common.logs import get_logger
 
@@ -112,30 +111,15 @@ def boot_clock() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
-class LeaseSpec(msgspec.Struct, rename="camel", omit_defaults=True):
-    """The part of a Lease that electors read and write."""
-
-    holder_identity: str | None = None
-    lease_duration_seconds: int | None = None
-    acquire_time: str | None = None
-    renew_time: str | None = None
-    lease_transitions: int | None = None
-
-
-class Lease(msgspec.Struct, rename="camel"):
-    """A Lease of `coordination.k8s.io/v1`."""
-
-    metadata: Meta
-    spec: LeaseSpec = msgspec.field(default_factory=LeaseSpec)
-    api_version: str = LEASES.api_version
-    kind: str = LEASES.kind
-
-
-_LEASE = msgspec.json.Decoder(Lease)
+_LEASE = msgspec.json.Decoder(Json)
 
 
 class WorkError(Exception):
-    """The leader's work ended by itself, or did not end when it had to."""
+    """The leader's work ended by itself."""
+
+
+class StuckError(Exception):
+    """Something did not end when it had to, as a leader's work: the process must."""
 
 
 class Elector:
@@ -157,7 +141,6 @@ class Elector:
         chance: Callable[[], float] = random.random,
     ) -> None:
         self.name = name
-        self.transitions = 0
         self._client = client
         self._address = LEASES.named(name, namespace)
         self._collection = LEASES.within(namespace)
@@ -165,7 +148,7 @@ class Elector:
         self._wall = wall
         self._chance = chance
         self._view = View(identity, timing)
-        self._spec = LeaseSpec()
+        self._lease: Json = {}
 
     @property
     def leading(self) -> bool:
@@ -177,10 +160,20 @@ class Elector:
         """Who holds the Lease, as last seen; empty: nobody."""
         return self._view.holder or ""
 
+    @property
+    def transitions(self) -> int:
+        """How often the Lease changed hands, as last seen."""
+        return self._spec.get("leaseTransitions") or 0
+
+    @property
+    def _spec(self) -> Json:
+        return self._lease.get("spec") or {}
+
     async def run(self, work: Callable[[], Coroutine[Any, Any, object]]) -> NoReturn:
         """Take part until cancelled; `work` runs while we lead and is cancelled when we do no longer.
 
-        Raises what `work` raises, or `WorkError` if it ends by itself or does not end when cancelled.
+        Raises what `work` raises, `WorkError` if it ends by itself, `StuckError` if it does not end when cancelled;
+        then the Lease is not given back, so that nobody begins beside it.
         """
         try:
             while True:
@@ -188,8 +181,12 @@ class Elector:
                 log.info("leading", lease=self.name, identity=self._view.me)
                 await self._lead(work)
                 log.warning("not-leading", lease=self.name, holder=self.holder)
-        finally:
+        except StuckError:
+            self._view = self._view.stopped()
+            raise
+        except BaseException:
             await self._release()
+            raise
 
     async def _campaign(self) -> None:
         """Follow until we lead."""
@@ -212,10 +209,12 @@ class Elector:
                 raise WorkError(f"the work under lease {self.name} ended by itself")
             await holding
         finally:
-            # Told to stop, we hold the Lease until the work has ended.
-            await self._end(working)
-            holding.cancel()
-            await asyncio.wait((holding,))
+            try:
+                # Told to stop, we hold the Lease until the work has ended.
+                await self._end(working)
+            finally:
+                holding.cancel()
+                await asyncio.wait((holding,))
             self._view = self._view.stopped()
 
     async def _end(self, working: asyncio.Task[object]) -> None:
@@ -224,7 +223,7 @@ class Elector:
         working.cancel()
         _, running = await asyncio.wait((working,), timeout=(timing.duration - timing.deadline) / 2)
         if running:
-            raise WorkError(f"the work under lease {self.name} does not end; this process must")
+            raise StuckError(f"the work under lease {self.name} does not end; this process must")
 
     async def _hold(self) -> None:
         """Renew until the table says stop."""
@@ -253,44 +252,40 @@ class Elector:
             await self._read()
 
     async def _write(self, action: Action) -> None:
-        spec = self._next_spec(action)
+        body = self._next(self._view.me, self._view.timing.duration)
         sent = self._clock()
-        lease = await self._put(spec, create=action is Action.CREATE)
-        self._view = self._view.wrote(sent, lease.metadata.resource_version)
-        self._spec, self.transitions = lease.spec, lease.spec.lease_transitions or 0
+        await self._put(body, create=action is Action.CREATE)
+        self._view = self._view.wrote(sent, self._version)
 
-    def _next_spec(self, action: Action, *, released: bool = False) -> LeaseSpec:
+    def _next(self, holder: str, valid: float) -> Json:
+        """The Lease as it shall be; what others wrote into it stays."""
         now = self._wall().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        old, me = self._spec, self._view.me
-        ours = old.holder_identity == me
-        changes = 0 if action is Action.CREATE else (old.lease_transitions or 0) + (not ours)
-        began = old.acquire_time if ours else now
-        if released:
-            return LeaseSpec("", 1, began, now, changes)
-        return LeaseSpec(me, math.ceil(self._view.timing.duration), began, now, changes)
+        changed = self._spec.get("holderIdentity") != self._view.me
+        spec = self._spec | {"holderIdentity": holder, "leaseDurationSeconds": math.ceil(valid), "renewTime": now}
+        if changed:
+            spec |= {"acquireTime": now, "leaseTransitions": self.transitions + 1 if self._lease else 0}
+        new = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": {"name": self.name}}
+        return new | self._lease | {"spec": spec}
 
-    async def _put(self, spec: LeaseSpec, *, create: bool = False) -> Lease:
-        meta = {"name": self.name, "resourceVersion": "" if create else self._view.version}
-        body = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": meta, "spec": spec}
+    async def _put(self, body: Json, *, create: bool = False) -> None:
         method, address = ("POST", self._collection) if create else ("PUT", self._address)
-        return _LEASE.decode(await self._client.call(method, address, body=body, total=self._limit()))
+        self._lease = _LEASE.decode(await self._client.call(method, address, body=body, total=self._limit()))
 
     async def _read(self) -> None:
         try:
-            lease = _LEASE.decode(await self._client.call("GET", self._address, total=self._limit()))
+            self._lease = _LEASE.decode(await self._client.call("GET", self._address, total=self._limit()))
         except ApiError as error:
             if not error.not_found:
                 raise
-            self._spec = LeaseSpec()
-            self._view = self._view.saw(self._clock(), None, "")
-            return
-        self._spec, self.transitions = lease.spec, lease.spec.lease_transitions or 0
-        self._view = self._view.saw(
-            self._clock(),
-            lease.spec.holder_identity or "",
-            lease.metadata.resource_version,
-            lease.spec.lease_duration_seconds or 0,
-        )
+            self._lease = {}
+        holder = self._spec.get("holderIdentity") or "" if self._lease else None
+        valid = self._spec.get("leaseDurationSeconds") or 0
+        self._view = self._view.saw(self._clock(), holder, self._version, valid)
+
+    @property
+    def _version(self) -> str:
+        version: str = self._lease["metadata"]["resourceVersion"] if self._lease else ""
+        return version
 
     def _limit(self) -> float:
         """Seconds for one call: half the time left, so that a hung one leaves time for a second attempt."""
@@ -302,6 +297,6 @@ class Elector:
             if self._view.holder == self._view.me:
                 await self._read()
             if self._view.holder == self._view.me:
-                await self._put(self._next_spec(Action.RENEW, released=True))
+                await self._put(self._next("", 1))
         except KubeError as error:
             log.warning("lease-not-released", lease=self.name, reason=str(error))

@@ -15,6 +15,7 @@ SIGUSR2 logs what the parts that were named with `dump_with` hold.
 """
 
 import asyncio
+import os
 import signal
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
@@ -23,6 +24,7 @@ from typing import Any, TypeVar
 
 from gpuyard.common.http import OPS_PORT, listening, operations
 from gpuyard.common.kube.errors import KubeError
+from gpuyard.common.lease import StuckError
 from gpuyard.common.logs import get_logger
 from gpuyard.common.metrics import new_registry
 from gpuyard.common.settings import SettingsError
@@ -131,7 +133,7 @@ class Process:
             async with asyncio.timeout(grace):
                 await self._stack.aclose()
         except TimeoutError:
-            raise PartError(f"the parts did not end within {grace} seconds") from None
+            raise StuckError(f"the parts did not end within {grace} seconds") from None
 
     def _ended(self, task: asyncio.Task[object]) -> None:
         if task.cancelled():
@@ -174,4 +176,9 @@ async def _signalled(component: str, body: Callable[[Process], Awaitable[None]],
     for ending in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(ending, process.stopping.set)
     loop.add_signal_handler(signal.SIGUSR2, process.dump)
-    await process.live(body, manners)
+    try:
+        await process.live(body, manners)
+    except StuckError as error:
+        log.error("failed", reason=str(error))  # noqa: TRY400
+        # Whoever does not end now would keep asyncio from ending, too.
+        os._exit(1)

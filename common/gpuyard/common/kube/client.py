@@ -80,7 +80,23 @@ class ListMeta(msgspec.Struct, rename="camel"):
     continue_: str = msgspec.field(default="", name="continue")
 
 
+_BIG = 1 << 20
+
 _PAGE = msgspec.json.Decoder(Page)
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    method: str
+    address: Address
+    limit: aiohttp.ClientTimeout
+    params: Mapping[str, str]
+    body: object = None
+    content_type: str = "application/json"
+
+    @property
+    def about(self) -> str:
+        return f"{self.method} {self.address.about}"
 
 
 class Client:
@@ -183,7 +199,8 @@ class Client:
     ) -> bytes:
         """Any call, as raw bytes; the status is checked. `total` seconds instead of the client's own limit."""
         limit = aiohttp.ClientTimeout(total=total or self._timeouts.total, sock_connect=self._timeouts.connect)
-        async with self._open(method, address, params or {}, body, content_type, limit) as response:
+        request = _Request(method, address, limit, params or {}, body, content_type)
+        async with self._open(request) as response:
             return await response.read()
 
     async def watch(self, address: Address, params: Mapping[str, str]) -> AsyncIterator[list[bytes]]:
@@ -193,62 +210,52 @@ class Client:
         """
         limit = aiohttp.ClientTimeout(total=None, sock_connect=self._timeouts.connect, sock_read=self._timeouts.idle)
         cutter = LineCutter()
-        async with self._open("GET", address, {**params, "watch": "true"}, None, "", limit) as response:
+        async with self._open(_Request("GET", address, limit, {**params, "watch": "true"})) as response:
             yield []
             async for chunk in response.content.iter_any():
                 if lines := cutter.feed(chunk):
                     yield lines
 
     @asynccontextmanager
-    async def _open(  # noqa: PLR0913, PLR0917
-        self,
-        method: str,
-        address: Address,
-        params: Mapping[str, str],
-        body: object,
-        content_type: str,
-        limit: aiohttp.ClientTimeout,
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def _open(self, request: _Request) -> AsyncIterator[aiohttp.ClientResponse]:
         if self._session is None:
             raise RuntimeError("use the client with `async with`")
+        headers = await self.access.authorization.header()
         if not self._allowed():
-            raise FencedError(f"{method} {address.about}: not sent, we are not the leader any more")
-        access = self.access
-        headers = await access.authorization.header()
-        if body is not None:
-            headers["Content-Type"] = content_type
+            raise FencedError(f"{request.about}: not sent, we are not the leader any more")
         try:
             async with self._session.request(
-                method,
-                URL(access.server + address.path, encoded=True),
-                params=params,
-                data=_encoded(body),
-                headers=headers,
-                ssl=access.tls if access.tls is not None else True,
-                server_hostname=access.server_name,
-                proxy=access.proxy,
-                timeout=limit,
+                request.method,
+                URL(self.access.server + request.address.path, encoded=True),
+                params=request.params,
+                data=_encoded(request.body),
+                headers=headers if request.body is None else headers | {"Content-Type": request.content_type},
+                ssl=self.access.tls if self.access.tls is not None else True,
+                server_hostname=self.access.server_name,
+                proxy=self.access.proxy,
+                timeout=request.limit,
                 allow_redirects=False,
             ) as response:
-                await self._check(method, address, response)
+                await self._check(request, response)
                 yield response
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise UnreachableError(_why(access, f"{method} {address.about}", error)) from error
+            raise UnreachableError(_why(self.access, request.about, error)) from error
 
-    async def _check(self, method: str, address: Address, response: aiohttp.ClientResponse) -> None:
+    async def _check(self, request: _Request, response: aiohttp.ClientResponse) -> None:
         if response.status < HTTPStatus.MULTIPLE_CHOICES:
             return
         if response.status == HTTPStatus.UNAUTHORIZED:
             self.access.authorization.forget()
         retry_after = response.headers.get("Retry-After", "")
-        raise api_error(f"{method} {address.about}", response.status, await response.read(), retry_after)
+        raise api_error(request.about, response.status, await response.read(), retry_after)
 
 
-def _encoded(body: object) -> io.BytesIO | None:
-    """The body as a file, which aiohttp sends piece by piece: bytes above a MiB would hold the loop up."""
+def _encoded(body: object) -> bytes | io.BytesIO | None:
+    """The body as bytes; a big one as a file, which aiohttp sends piece by piece instead of holding the loop up."""
     if body is None:
         return None
-    return io.BytesIO(body if isinstance(body, bytes) else msgspec.json.encode(body))
+    data = body if isinstance(body, bytes) else msgspec.json.encode(body)
+    return data if len(data) < _BIG else io.BytesIO(data)
 
 
 def _read(decoder: msgspec.json.Decoder[T], address: Address, body: bytes) -> T:
