@@ -4,6 +4,7 @@ Both walk the tree of queues from the root, comparing queues by their best workl
 """
 
 from bisect import bisect_left, insort
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from heapq import heappop, heappush
 
@@ -22,6 +23,10 @@ def job_key(team: Team) -> JobKey:
     return (-workload.priority, team.stand, workload.created, workload.key)
 
 
+def _job_key_of(entry: tuple[JobKey, Team]) -> JobKey:
+    return entry[0]
+
+
 class Tree:
     """The queues that have a workload in line, and the walk to the one that is next."""
 
@@ -30,7 +35,7 @@ class Tree:
         self._last = last
         self._children: dict[str, list[Account]] = {}
         self._total = scratch.snapshot.total
-        self._ranks: dict[str, tuple[int, object, Rank]] = {}
+        self._ranks: dict[str, tuple[tuple[int, Amounts, Amounts], Rank]] = {}
 
     def enter(self, queue: str) -> None:
         """Make a queue and its ancestors part of the walk."""
@@ -47,8 +52,8 @@ class Tree:
                 return
             self._children[account.parent].remove(account)
 
-    def next(self, head: Callable[[str], tuple[object, Amounts, Amounts]], parent: str = "") -> str | None:
-        """The leaf that is next; `head` tells of a leaf what identifies its best workload, its need, and what was taken."""
+    def next(self, head: Callable[[str], tuple[Amounts, Amounts]], parent: str = "") -> str | None:
+        """The leaf that is next; `head` tells of a leaf what its best workload needs, and what was taken from it."""
         children = self._children.get(parent)
         if not children:
             return None
@@ -61,12 +66,13 @@ class Tree:
                 best, best_rank = leaf or "", found
         return best
 
-    def _rank(self, account: Account, mark: object, need: Amounts, taken: Amounts) -> Rank:
+    def _rank(self, account: Account, need: Amounts, taken: Amounts) -> Rank:
         cached = self._ranks.get(account.name)
-        if cached is not None and cached[0] == account.version and cached[1] == mark:
-            return cached[2]
+        asked = (account.version, need, taken)
+        if cached is not None and cached[0] == asked:
+            return cached[1]
         found = rank(account, need, self._total, taken)
-        self._ranks[account.name] = (account.version, mark, found)
+        self._ranks[account.name] = (asked, found)
         return found
 
 
@@ -81,9 +87,11 @@ class Backlog:
         self._scratch = scratch
         self.by_queue: dict[str, list[Entry]] = {}
         self._entries: dict[str, Entry] = {}
+        self._needs: dict[str, Counter[Amounts]] = {}
         for team in teams:
             entry = self._entries[team.workload.key] = entry_of(scratch, team)
             self.by_queue.setdefault(team.workload.queue or "", []).append(entry)
+            self._count(team).update([entry[1]])
         for entries in self.by_queue.values():
             entries.sort()
 
@@ -93,9 +101,24 @@ class Backlog:
         old = self._entries.pop(team.workload.key, None)
         if old is not None:
             del entries[bisect_left(entries, old)]
+            self._count(team).subtract([old[1]])
         if any(map(self._scratch.waits, team.pods)):
             entry = self._entries[team.workload.key] = entry_of(self._scratch, team)
             insort(entries, entry)
+            self._count(team).update([entry[1]])
+
+    def alike(self, queue: str, at: int) -> int:
+        """The end of the row of workloads from `at` on whose next chunks count the same: they rank the same."""
+        entries = self.by_queue[queue]
+        need = entries[at][1]
+        if self._needs[queue][need] == len(entries):
+            return len(entries)
+        while at < len(entries) and entries[at][1] == need:
+            at += 1
+        return at
+
+    def _count(self, team: Team) -> Counter[Amounts]:
+        return self._needs.setdefault(team.workload.queue or "", Counter())
 
 
 def entry_of(scratch: Scratch, team: Team, need: Amounts | None = None) -> Entry:
@@ -114,11 +137,11 @@ class WaitingLine:
         self._heaps: dict[str, list[Entry]] = {}
         self._called: set[str] = set()
         self._left = 0
-        self._backlog = backlog.by_queue if backlog else {}
+        self._backlog = backlog
         self._passed: dict[str, int] = {}
         for team in teams:
             self.push(team)
-        for queue, entries in self._backlog.items():
+        for queue, entries in backlog.by_queue.items() if backlog else ():
             if entries:
                 self._tree.enter(queue)
 
@@ -142,35 +165,42 @@ class WaitingLine:
         return None
 
     def _take(self, queue: str) -> str:
-        (_, _, _, key), _ = self._first(queue)
+        key, behind = self._first(queue)[0][3], self._behind(queue)
         heap = self._heaps.get(queue)
         if heap and heap[0][0][3] == key:
             heappop(heap)
-        else:
-            self._passed[queue] = self._passed.get(queue, 0) + 1
-        if self._first_of(queue) is None:
+        elif self._backlog and behind is not None:
+            self._pass(self._backlog, queue, heap)
+        if not heap and self._behind(queue) is None:
             self._tree.leave(queue)
         return key
 
-    def _first(self, queue: str) -> Entry:
-        first = self._first_of(queue)
-        assert first is not None, "a queue without workloads is not in the walk"  # noqa: S101
-        return first
+    def _pass(self, backlog: Backlog, queue: str, heap: list[Entry] | None) -> None:
+        """Let pass all who stand behind with the same rank, up to the next who is called."""
+        at = self._passed.get(queue, 0)
+        end = backlog.alike(queue, at)
+        if heap:
+            end = min(end, bisect_left(backlog.by_queue[queue], heap[0], at))
+        self._passed[queue] = max(end, at + 1)
 
-    def _first_of(self, queue: str) -> Entry | None:
-        heap, waiting = self._heaps.get(queue), self._backlog.get(queue, ())
+    def _first(self, queue: str) -> Entry:
+        heap, behind = self._heaps.get(queue), self._behind(queue)
+        if heap and (behind is None or heap[0] < behind):
+            return heap[0]
+        assert behind is not None, "a queue without workloads is not in the walk"  # noqa: S101
+        return behind
+
+    def _behind(self, queue: str) -> Entry | None:
+        """The first of a queue who stands behind the line and has not passed; who is called stands in the line."""
+        waiting = self._backlog.by_queue.get(queue, ()) if self._backlog else ()
         at = self._passed.get(queue, 0)
         while at < len(waiting) and waiting[at][0][3] in self._called:
             at += 1
         self._passed[queue] = at
-        behind = waiting[at] if at < len(waiting) else None
-        if heap and (behind is None or heap[0] < behind):
-            return heap[0]
-        return behind
+        return waiting[at] if at < len(waiting) else None
 
-    def _head(self, queue: str) -> tuple[object, Amounts, Amounts]:
-        key, need = self._first(queue)
-        return key, need, NOTHING
+    def _head(self, queue: str) -> tuple[Amounts, Amounts]:
+        return self._first(queue)[1], NOTHING
 
 
 class Pools:
@@ -179,6 +209,7 @@ class Pools:
     def __init__(self, scratch: Scratch) -> None:
         self._scratch = scratch
         self._pools: dict[str, list[tuple[JobKey, Team]]] = {}
+        self._keys: dict[str, JobKey] = {}
         self._by_queue: dict[str, dict[int, Mapping[str, None]]] = {}
         for (queue, priority), keys in scratch.snapshot.victims.items():
             if keys and queue in scratch.accounts.by_name:
@@ -203,7 +234,8 @@ class Pools:
             keys = {key for some in self._by_queue.get(queue, {}).values() for key in some}
             keys.update(self._fresh.get(queue, ()))
             teams = filter(self._may_lose, map(self._scratch.team, keys))
-            pool = self._pools[queue] = sorted(((job_key(team), team) for team in teams), key=lambda x: x[0])
+            pool = self._pools[queue] = sorted(((job_key(team), team) for team in teams), key=_job_key_of)
+            self._keys.update((key[3], key) for key, _ in pool)
         return pool
 
     def refresh(self, teams: Iterable[Team]) -> None:
@@ -214,9 +246,12 @@ class Pools:
             if pool is None:
                 self._fresh.setdefault(queue, []).append(team.workload.key)
                 continue
-            pool[:] = [entry for entry in pool if entry[1] is not team]
+            old = self._keys.pop(team.workload.key, None)
+            if old is not None:
+                del pool[bisect_left(pool, old, key=_job_key_of)]
             if self._may_lose(team):
-                insort(pool, (job_key(team), team), key=lambda x: x[0])
+                key = self._keys[team.workload.key] = job_key(team)
+                insort(pool, (key, team), key=_job_key_of)
 
     def _may_lose(self, team: Team) -> bool:
         return team.workload.preemptible and any(map(self._scratch.active, team.pods))
@@ -259,7 +294,7 @@ class VictimLine:
         """What is left of a workload of which a part was taken stands in line again."""
         queue = rest.workload.queue or ""
         empty = queue not in self._heads
-        insort(self._returned.setdefault(queue, []), (job_key(rest), rest), key=lambda x: x[0])
+        insort(self._returned.setdefault(queue, []), (job_key(rest), rest), key=_job_key_of)
         if self._find_head(queue) and empty:
             self._tree.enter(queue)
 
@@ -281,8 +316,8 @@ class VictimLine:
         self._with_head[queue] = self._taken.get(queue, NOTHING).plus(held)
         return True
 
-    def _head(self, queue: str) -> tuple[object, Amounts, Amounts]:
-        return (self._heads[queue][0], self._with_head[queue]), NOTHING, self._with_head[queue]
+    def _head(self, queue: str) -> tuple[Amounts, Amounts]:
+        return NOTHING, self._with_head[queue]
 
 
 def held_by(scratch: Scratch, team: Team) -> Amounts:
