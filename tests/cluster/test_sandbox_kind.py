@@ -263,8 +263,8 @@ def other_engine(tmp_path: Path) -> Iterator[PrivateEngine]:
 
 
 def test_what_a_crashed_engine_leaves_is_removed_too(tmp_path: Path) -> None:
-    if not debian.can_install():
-        return  # then there is no engine of our own
+    if kind.names() or not debian.can_install():
+        return  # two engines share the packet filter's chains, and somebody's sandbox is in the other
     before = traces()
     engine = PrivateEngine(tmp_path / "engine")
     docker = engine.start(Progress())

@@ -29,6 +29,7 @@ COMMIT
 :DOCKER - [0:0]
 -A PREROUTING -m addrtype --dst-type LOCAL -j DOCKER
 -A POSTROUTING -s 172.18.0.0/16 ! -o gy1 -j MASQUERADE
+-A POSTROUTING -s 172.18.0.2/32 -d 172.18.0.2/32 -p tcp -m tcp --dport 6443 -j MASQUERADE
 COMMIT
 """
 
@@ -75,6 +76,14 @@ def test_rules_that_others_added_meanwhile_stay() -> None:
     theirs = ENGINE.replace("-A FORWARD -j DOCKER-USER", "-A INPUT -s 10.1.0.0/16 -j DROP\n-A FORWARD -j DOCKER-USER")
     after = without(theirs, *undo(EMPTY, theirs, "gy1"))
     assert after["filter"][1] == [["INPUT", "-s", "10.1.0.0/16", "-j", "DROP"]]
+
+
+def test_rules_about_addresses_of_others_stay() -> None:
+    theirs = "-A POSTROUTING -s 172.19.0.2/32 -d 172.19.0.2/32 -p tcp -m tcp --dport 80 -j MASQUERADE"
+    v6 = "-A POSTROUTING -s fd00::1/128 -j MASQUERADE"
+    now = ENGINE.replace("-A POSTROUTING", f"{theirs}\n{v6}\n-A POSTROUTING", 1)
+    after = without(now, *undo(EMPTY, now, "gy1"))
+    assert after["nat"][1] == [theirs.split()[1:], v6.split()[1:]]
 
 
 def test_chains_and_rules_of_an_engine_that_ran_before_stay() -> None:

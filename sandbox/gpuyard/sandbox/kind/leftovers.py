@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass, field
+from ipaddress import IPv4Network, IPv6Network, ip_network
 
 CHAINS = "DOCKER"
+
+Network = IPv4Network | IPv6Network
 
 
 @dataclass
@@ -36,17 +39,28 @@ def tables(listing: str) -> dict[str, Table]:
 
 def undo(before: str, now: str, bridge: str) -> list[list[str]]:
     """Arguments of the `iptables` calls that take out of `now` what an engine with this bridge added since `before`."""
-    old = tables(before)
-    return [
-        command for name, table in tables(now).items() for command in _undo(name, old.get(name, Table()), table, bridge)
-    ]
+    old, new = tables(before), tables(now)
+    marks = {bridge, *_addresses(new, bridge)}
+    return [command for name, table in new.items() for command in _undo(name, old.get(name, Table()), table, marks)]
 
 
-def _undo(name: str, before: Table, now: Table, bridge: str) -> list[list[str]]:
+def _addresses(found: dict[str, Table], bridge: str) -> list[str]:
+    """The addresses in rules about published ports: they lie in the bridge's subnet and do not name the bridge."""
+    rules = [rule for table in found.values() for rule in table.rules]
+    subnets = [ip_network(rule[rule.index("-s") + 1]) for rule in rules if bridge in rule and "-s" in rule]
+    sources = {rule[rule.index("-s") + 1] for rule in rules if "-s" in rule}
+    return [source for source in sources if any(_within(source, subnet) for subnet in subnets)]
+
+
+def _within(address: str, subnet: Network) -> bool:
+    found = ip_network(address)
+    return (found.version, subnet.version) in ((4, 4), (6, 6)) and subnet.supernet_of(found)  # type: ignore[arg-type]
+
+
+def _undo(name: str, before: Table, now: Table, marks: set[str]) -> list[list[str]]:
     added = [chain for chain in now.policies if chain.startswith(CHAINS) and chain not in before.policies]
-    rules = [
-        rule for rule in now.rules if rule not in before.rules and rule[0] not in added and _from_engine(rule, bridge)
-    ]
+    new = [rule for rule in now.rules if rule not in before.rules and rule[0] not in added]
+    rules = [rule for rule in new if marks & set(rule) or rule[-1].startswith(CHAINS)]
     policies = {
         chain: before.policies.get(chain, "ACCEPT")
         for chain, policy in now.policies.items()
@@ -58,7 +72,3 @@ def _undo(name: str, before: Table, now: Table, bridge: str) -> list[list[str]]:
         *(["-t", name, "-X", chain] for chain in added),
         *(["-t", name, "-P", chain, policy] for chain, policy in policies.items() if chain == "FORWARD"),
     ]
-
-
-def _from_engine(rule: list[str], bridge: str) -> bool:
-    return bridge in rule or rule[-1].startswith(CHAINS)
