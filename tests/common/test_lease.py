@@ -3,7 +3,7 @@
 import asyncio
 import heapq
 import itertools
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from random import Random
@@ -270,6 +270,28 @@ class Worker:
             await self.task
 
 
+class Stubborn:
+    """Work that does not end when it is cancelled."""
+
+    def __init__(self) -> None:
+        self.released = asyncio.Event()
+
+    async def work(self) -> None:
+        while not self.released.is_set():
+            try:
+                await self.released.wait()
+            except asyncio.CancelledError:
+                continue
+
+
+@pytest.fixture
+async def stubborn() -> AsyncIterator[Stubborn]:
+    made = Stubborn()
+    yield made
+    made.released.set()
+    await asyncio.sleep(0)
+
+
 async def test_the_first_one_creates_the_lease_and_leads() -> None:
     api = Api()
     worker = Worker(api, "a_1")
@@ -441,21 +463,12 @@ async def test_work_that_ends_by_itself_is_an_error() -> None:
         await worker.elector.run(lambda: asyncio.sleep(0))
 
 
-async def test_work_that_does_not_end_ends_the_process_before_another_may_lead() -> None:
+async def test_work_that_does_not_end_ends_the_process_before_another_may_lead(stubborn: Stubborn) -> None:
     api = Api()
     worker = Worker(api, "a_1")
     await asyncio.sleep(1)
     await worker.end()
-    released = asyncio.Event()
-
-    async def stubborn() -> None:
-        while not released.is_set():
-            try:
-                await released.wait()
-            except asyncio.CancelledError:
-                continue
-
-    running = asyncio.create_task(worker.elector.run(stubborn))
+    running = asyncio.create_task(worker.elector.run(stubborn.work))
     await asyncio.sleep(5)
     api.away = True
     cut = worker.loop.time()
@@ -463,25 +476,14 @@ async def test_work_that_does_not_end_ends_the_process_before_another_may_lead()
         await running
     assert worker.loop.time() - cut < 15
     assert (worker.elector.leading, api.spec()["holderIdentity"]) == (False, "a_1")
-    released.set()
-    await asyncio.sleep(0)
 
 
-async def test_a_stuck_worker_that_is_told_to_stop_does_not_give_the_lease_back() -> None:
+async def test_a_stuck_worker_that_is_told_to_stop_does_not_give_the_lease_back(stubborn: Stubborn) -> None:
     api = Api()
     worker = Worker(api, "a_1")
     await asyncio.sleep(1)
     await worker.end()
-    released = asyncio.Event()
-
-    async def stubborn() -> None:
-        while not released.is_set():
-            try:
-                await released.wait()
-            except asyncio.CancelledError:
-                continue
-
-    running = asyncio.create_task(worker.elector.run(stubborn))
+    running = asyncio.create_task(worker.elector.run(stubborn.work))
     await asyncio.sleep(5)
     running.cancel()
     with pytest.raises(StuckError):
@@ -489,8 +491,6 @@ async def test_a_stuck_worker_that_is_told_to_stop_does_not_give_the_lease_back(
     renewed = len(api.calls)
     await asyncio.sleep(20)
     assert (api.spec()["holderIdentity"], len(api.calls)) == ("a_1", renewed)
-    released.set()
-    await asyncio.sleep(0)
 
 
 async def test_what_others_wrote_into_the_lease_stays() -> None:
