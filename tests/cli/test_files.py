@@ -57,6 +57,7 @@ def test_numbers_and_times_of_yaml_mean_what_they_do_in_kubernetes() -> None:
 @pytest.mark.parametrize(
     ("text", "line"),
     [
+        ("kind: Pod\nkind: Node", "f: line 2, column 1: not YAML: kind stands twice"),
         ("a: [1\nb: 2", "f: line 2, column 2: not YAML: did not find expected ',' or ']'"),
         ('{"kind": "Node"', "f: not JSON: Input data was truncated"),
         ("{]", "f: not JSON: JSON is malformed: object keys must be strings (byte 1)"),
