@@ -72,6 +72,7 @@ def test_numbers_and_times_of_yaml_mean_what_they_do_in_kubernetes() -> None:
         ("? [1, 2]\n: 3", "f: "),
     ],
     ids=[
+        "twice",
         "yaml",
         "truncated",
         "malformed",
