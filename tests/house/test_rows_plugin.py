@@ -188,3 +188,19 @@ def test_long_runs_are_left_out_unless_asked_for(pytester: pytest.Pytester) -> N
 def test_soak_runs_the_long_ones_alone(pytester: pytest.Pytester) -> None:
     result, _ = run(pytester, LONG_AND_SHORT, "--soak")
     assert result.parseoutcomes() == {"passed": 1, "deselected": 2}
+
+
+def test_a_soak_run_without_long_tests_passes(pytester: pytest.Pytester) -> None:
+    result, _ = run(pytester, "def test_short(): pass", "--soak")
+    assert result.ret == pytest.ExitCode.OK
+
+
+def test_a_ground_without_tests_does_not_pass(pytester: pytest.Pytester) -> None:
+    result, _ = run(pytester, "def test_short(): pass", "--ground", "kind")
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+
+
+def test_the_tests_of_one_ground_can_be_chosen(pytester: pytest.Pytester) -> None:
+    body = "def test_pure(): pass\n@pytest.mark.ground('processes')\ndef test_real(): pass"
+    result, _ = run(pytester, body, "--ground", "processes")
+    assert result.parseoutcomes() == {"passed": 1, "deselected": 1}
