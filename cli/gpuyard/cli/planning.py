@@ -1,6 +1,5 @@
 """What `gpuyard plan` does: read, decide, print, and say by the exit code how it went."""
 
-import sys
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -8,14 +7,12 @@ from typing import Literal, get_args
 
 import click
 import msgspec
-from gpuyard.cli import files
 from gpuyard.cli.checks import is_placed
 from gpuyard.cli.output import MACHINES, PRINTERS, Planned, faulty, page
+from gpuyard.cli.reading import read
 from gpuyard.cli.trace import trace
 from gpuyard.engine.explain import explain as explained
-from gpuyard.engine.kube.assemble import assemble
-from gpuyard.engine.kube.decode import Harvest
-from gpuyard.engine.kube.faults import Fault, Unreadable
+from gpuyard.engine.kube.faults import Unreadable
 from gpuyard.engine.kube.times import moment
 from gpuyard.engine.settings import PHASES, Phase, SettingError, Settings
 from gpuyard.engine.settle import settle
@@ -58,10 +55,10 @@ def run(  # noqa: PLR0913 - the options of the command
 
 
 def _one(asked: Request, paths: Sequence[str]) -> int:
-    planned = _planned(asked, files.gather(paths), "")
-    if not isinstance(planned, Planned):
-        for fault in planned:
-            click.echo(str(fault), err=True)
+    try:
+        planned = _planned(asked, paths, "")
+    except Unreadable as unreadable:
+        click.echo(str(unreadable), err=True)
         return BAD_INPUT
     click.echo(_explained(planned, asked.explain) if asked.explain else PRINTERS[asked.output](planned), nl=False)
     return _checked(planned)
@@ -75,31 +72,23 @@ def _each(asked: Request, folder: str) -> int:
         raise click.UsageError(f"--each {folder}: {(error.strerror or str(error)).lower()}") from None
     codes = {DONE}
     for path in snapshots:
-        planned = _planned(asked, files.gather([str(path)]), path.name)
-        if isinstance(planned, Planned):
+        try:
+            planned = _planned(asked, [str(path)], path.name)
+        except Unreadable as unreadable:
+            click.echo(faulty(asked.output, path.name, unreadable.faults), nl=False)
+            codes.add(BAD_INPUT)
+        else:
             click.echo(PRINTERS[asked.output](planned), nl=False)
             codes.add(_checked(planned))
-        else:
-            click.echo(faulty(asked.output, path.name, planned), nl=False)
-            codes.add(BAD_INPUT)
-        sys.stdout.flush()
     return max(codes)
 
 
-def _planned(asked: Request, harvest: Harvest, name: str) -> Planned | tuple[Fault, ...]:
-    for note in harvest.notes():
+def _planned(asked: Request, paths: Sequence[str], name: str) -> Planned:
+    snapshot, notes = read(paths, asked.settings, asked.now)
+    for note in notes:
         click.echo(f"{name}: {note}" if name else note, err=True)
-    try:
-        reading = assemble(harvest.found, asked.settings, asked.now)
-    except Unreadable as unreadable:
-        return Unreadable([*harvest.faults, *unreadable.faults]).faults
-    if harvest.faults:
-        return Unreadable(harvest.faults).faults
-    for warning in reading.warnings:
-        click.echo(f"warning: {warning}", err=True)
-    _known(reading.snapshot, asked)
-    outcome = settle(reading.snapshot, asked.settings)
-    return Planned(name, reading.snapshot, asked.settings, outcome, asked.checks)
+    _known(snapshot, asked)
+    return Planned(name, snapshot, asked.settings, settle(snapshot, asked.settings), asked.checks)
 
 
 def _known(snapshot: Snapshot, asked: Request) -> None:

@@ -1,0 +1,45 @@
+"""From files to a snapshot, with everything that was noticed on the way."""
+
+import gc
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from gpuyard.cli.files import gather
+from gpuyard.engine.kube.assemble import assemble
+from gpuyard.engine.kube.faults import Unreadable
+from gpuyard.engine.settings import Settings
+from gpuyard.engine.snapshot import Snapshot
+
+
+class Read(NamedTuple):
+    """A snapshot, and sentences about what was passed over or looks wrong."""
+
+    snapshot: Snapshot
+    notes: tuple[str, ...]
+
+
+def read(paths: Iterable[str], settings: Settings, now: int | None) -> Read:
+    """Read one snapshot from files and folders, `-` being standard input; raises `Unreadable` with every fault."""
+    with _growing():
+        harvest = gather(paths)
+        try:
+            reading = assemble(harvest.found, settings, now)
+        except Unreadable as unreadable:
+            raise Unreadable([*harvest.faults, *unreadable.faults]) from None
+        if harvest.faults:
+            raise Unreadable(harvest.faults)
+    return Read(reading.snapshot, (*harvest.notes(), *(f"warning: {warning}" for warning in reading.warnings)))
+
+
+@contextmanager
+def _growing() -> Iterator[None]:
+    """Without the collector: everything that is made while reading stays, so looking for garbage would only cost."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if was_on:
+            gc.enable()
