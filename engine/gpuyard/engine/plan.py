@@ -58,6 +58,7 @@ class Cycle:
         self._held: dict[str, list[tuple[str, Pod]]] = {}
         self._admitted: dict[str, bool] = {}
         self._pools: Pools | None = None
+        self._clearable: dict[str, tuple[int, int]] = {}
         self._reporter = reporter or Silent()
         self.placer = Placer(self.scratch, spread=settings.placement == "spread", standing=self.standing)
         self.starter = Starter(self.scratch, self.placer, self._reporter)
@@ -241,13 +242,35 @@ class Cycle:
         return Rules(
             phase="consolidate",
             backlog=backlog,
-            line=lambda trigger: VictimLine(
-                self.scratch, self.pools, sorted(self.pools.queues()), lambda team: team is not trigger
-            ),
+            line=self._consolidation_line,
             may_evict=lambda _trigger, _team, pods: not self.guard.spares(pods),
             affordable=self.guard.affordable,
             acceptable=self._all_have_places,
         )
+
+    def _consolidation_line(self, trigger: Team) -> VictimLine:
+        """Everybody but those placed in this very cycle, and those from whose node no room can come."""
+        sizes = {pod.shape.gpus for pod in starting_chunk(trigger, self.scratch.waits)}
+        size = sizes.pop() if len(sizes) == 1 else 0
+
+        def movable(team: Team) -> bool:
+            if size and len(team.pods) == 1 and self.scratch.status(team.pods[0]) is Status.RUNNING:
+                return self._could_clear(team.pods[0].node) >= size
+            return not any(self.scratch.status(pod) in _NEWLY_PLACED for pod in team.pods)
+
+        return VictimLine(self.scratch, self.pools, sorted(self.pools.queues()), movable)
+
+    def _could_clear(self, node: str) -> int:
+        """The whole GPUs that a node would have free without any of the pods that may move."""
+        room = self.scratch.rooms[node]
+        found = self._clearable.get(node)
+        if found is None or found[0] != room.version:
+            running = (p for p in self.snapshot.on_node[node] if self.scratch.status(p) is Status.RUNNING)
+            found = self._clearable[node] = (
+                room.version,
+                room.later + sum(p.shape.gpus or len(p.gpu_groups) for p in running),
+            )
+        return found[1]
 
     def _all_have_places(self, trial: Trial) -> bool:
         if any(trial.lost(self.scratch, chunk) for chunk in trial.chunks):
@@ -359,6 +382,8 @@ class Cycle:
             and not any(pod.state is State.SUCCEEDED for pod in team.pods)
         )
 
+
+_NEWLY_PLACED = frozenset({Status.BOUND, Status.NOMINATED, Status.MOVED})
 
 _PHASES: Mapping[Phase, Callable[[Cycle], Steps]] = {
     "allocate": Cycle._allocate,

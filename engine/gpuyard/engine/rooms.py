@@ -28,10 +28,12 @@ class Room:
         "now",
         "pods_later",
         "pods_now",
+        "version",
     )
 
     def __init__(self, node: Node, left: Occupancy) -> None:
         self.node = node
+        self.version = 0
         self.now, self.later = left.idle, left.idle + left.releasing
         self.cpu_now, self.cpu_later = left.cpu, left.cpu + left.cpu_releasing
         self.memory_now, self.memory_later = left.memory, left.memory + left.memory_releasing
@@ -105,6 +107,7 @@ class Room:
 
     def shift(self, shape: Shape, groups: Sequence[str], now: int, later: int) -> None:
         """Give back (1), take (-1) or leave (0) a pod's part of what is free now and later."""
+        self.version += 1
         if now:
             self.now += now * shape.gpus
             self.cpu_now += now * shape.cpu

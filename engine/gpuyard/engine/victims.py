@@ -168,6 +168,8 @@ class Search:
             for node in sorted(chunk.nodes):
                 touching = workloads_on.setdefault(node, {})
                 touching[chunk.workload] = None
+                if not hope.gains(node, chunk):
+                    continue
                 there = [c for key in touching for c in chunks_of[key]]
                 some = self._rules.affordable(tuple(dict.fromkeys((*gathered, *there))))
                 if hope.enough(some):
@@ -294,6 +296,7 @@ class _Hope:
         sizes = {pod.shape.gpus for pod in pods}
         self._size = sizes.pop() if len(sizes) == 1 else 0
         self._count = len(pods)
+        self._freed_on: dict[str, int] = {}
         self._free = 0
         if self._size:
             slots = self._rooms.slots()
@@ -304,6 +307,15 @@ class _Hope:
     def enough(self, chunks: Chunks) -> bool:
         """Whether it is worth a trial to take these chunks away."""
         return not self._size or self.places(chunks) >= self._count
+
+    def gains(self, node: str, chunk: Chunk) -> bool:
+        """Whether one chunk more can make a difference on its node, with those told of before."""
+        if not self._size or len(chunk.places) > 1:
+            return True
+        freed = self._freed_on[node] = (
+            self._freed_on.get(node, 0) + chunk.pods[0].shape.gpus + len(chunk.places[0].groups)
+        )
+        return self._rooms[node].later + freed >= self._size
 
     def places(self, chunks: Chunks) -> int:
         """For how many pods there would be whole GPUs without these chunks."""
