@@ -39,6 +39,8 @@ class Accounts:
         self.by_name = accounts
         parents = {a.parent for a in accounts.values()}
         self.leaves = frozenset(name for name in accounts if name not in parents)
+        self.changes = 0
+        """How often amounts have changed."""
         self._paths: dict[str, tuple[Account, ...]] = {}
 
     @classmethod
@@ -57,6 +59,7 @@ class Accounts:
 
     def add(self, queue: str, amounts: Amounts, *, fixed: bool) -> None:
         """Count more as held in the queue and all its ancestors."""
+        self.changes += 1
         for account in self.path(queue):
             account.add(amounts, fixed=fixed)
 

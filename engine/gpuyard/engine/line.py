@@ -27,6 +27,9 @@ def _job_key_of(entry: tuple[JobKey, Team]) -> JobKey:
     return entry[0]
 
 
+Head = Callable[[str], tuple[Amounts, Amounts]]
+
+
 class Tree:
     """The queues that have a workload in line, and the walk to the one that is next."""
 
@@ -36,9 +39,11 @@ class Tree:
         self._children: dict[str, list[Account]] = {}
         self._total = scratch.snapshot.total
         self._ranks: dict[str, tuple[tuple[int, Amounts, Amounts], Rank]] = {}
+        self._found: tuple[str, tuple[int, Amounts, Amounts]] | None = None
 
     def enter(self, queue: str) -> None:
-        """Make a queue and its ancestors part of the walk."""
+        """Make a queue, which may have been part of it already, and its ancestors part of the walk."""
+        self._found = None
         for account in self.scratch.accounts.path(queue):
             siblings = self._children.setdefault(account.parent, [])
             if account in siblings:
@@ -47,20 +52,29 @@ class Tree:
 
     def leave(self, queue: str) -> None:
         """Take a queue without workloads out of the walk, and the ancestors that are left without children."""
+        self._found = None
         for account in self.scratch.accounts.path(queue):
             if self._children.get(account.name):
                 return
             self._children[account.parent].remove(account)
 
-    def next(self, head: Callable[[str], tuple[Amounts, Amounts]], parent: str = "") -> str | None:
+    def next(self, head: Head) -> str | None:
         """The leaf that is next; `head` tells of a leaf what its best workload needs, and what was taken from it."""
+        changes = self.scratch.accounts.changes
+        if self._found is not None and self._found[1] == (changes, *head(self._found[0])):
+            return self._found[0]
+        leaf = self._walk(head, "")
+        self._found = (leaf, (changes, *head(leaf))) if leaf is not None else None
+        return leaf
+
+    def _walk(self, head: Head, parent: str) -> str | None:
         children = self._children.get(parent)
         if not children:
             return None
         best = ""
         best_rank: Rank | None = None
         for account in children:
-            leaf = self.next(head, account.name) if self._children.get(account.name) else account.name
+            leaf = self._walk(head, account.name) if self._children.get(account.name) else account.name
             found = self._rank(account, *head(leaf or ""))
             if best_rank is None or before(found, best_rank) is not self._last:
                 best, best_rank = leaf or "", found
@@ -145,12 +159,23 @@ class WaitingLine:
             if entries:
                 self._tree.enter(queue)
 
+    @classmethod
+    def of(cls, scratch: Scratch, backlog: Backlog) -> "WaitingLine":
+        """A line in which everybody of a backlog is called."""
+        line = cls(scratch)
+        for queue, entries in backlog.by_queue.items():
+            if entries:
+                line._heaps[queue] = list(entries)
+                line._called.update(key[3] for key, _ in entries)
+                line._left += len(entries)
+                line._tree.enter(queue)
+        return line
+
     def push(self, team: Team, need: Amounts | None = None) -> None:
         """Let a workload take its place in line, with what its next chunk counts; its queue must exist."""
         queue = team.workload.queue or ""
         heap = self._heaps.setdefault(queue, [])
-        if not heap:
-            self._tree.enter(queue)
+        self._tree.enter(queue)
         self._called.add(team.workload.key)
         self._left += 1
         heappush(heap, entry_of(self._scratch, team, need))
@@ -293,9 +318,8 @@ class VictimLine:
     def give_back(self, rest: Team) -> None:
         """What is left of a workload of which a part was taken stands in line again."""
         queue = rest.workload.queue or ""
-        empty = queue not in self._heads
         insort(self._returned.setdefault(queue, []), (job_key(rest), rest), key=_job_key_of)
-        if self._find_head(queue) and empty:
+        if self._find_head(queue):
             self._tree.enter(queue)
 
     def _find_head(self, queue: str) -> bool:

@@ -57,6 +57,7 @@ class Cycle:
         self.standing, self._absent = standing_places(snapshot)
         self._held: dict[str, list[tuple[str, Pod]]] = {}
         self._admitted: dict[str, bool] = {}
+        self._backlog: Backlog | None = None
         self._pools: Pools | None = None
         self._clearable: dict[str, tuple[int, int]] = {}
         self._reporter = reporter or Silent()
@@ -125,21 +126,26 @@ class Cycle:
         key = chunk_key(team, pods) if not self._is_special(pods) else None
         reached = equals.reached(key)
         if reached is None and self.starter.start(team, pods):
-            self.record.commit("allocate", team, pods, ())
+            self._started(team, pods)
             return True
         self.failed[team.workload.key] = self.starter.reached if reached is None else reached
         equals.remember(key, self.failed[team.workload.key])
         self._hold(team, pods)
         return False
 
+    def _started(self, team: Team, pods: Pods) -> None:
+        self.record.commit("allocate", team, pods, ())
+        if self._backlog is not None:
+            self._backlog.update(team)
+
     def _start_sparing_nodes(self, team: Team, pods: Pods) -> Generator[None, None, bool]:
         """Start without opening an empty node, by moving others if need be (never by taking from them)."""
         self.placer.shut = self.scratch.rooms.empty()
         started = self.starter.start(team, pods)
         if started:
-            self.record.commit("allocate", team, pods, ())
+            self._started(team, pods)
         elif self.settings.max_moved and self._may_consolidate(team) and not self._is_delayed(team):
-            rules = self._consolidation(Backlog(self.scratch, self.waiting()))
+            rules = self._consolidation(self.backlog)
             found = yield from Search(self.scratch, self.starter, rules, self._reporter, team).solve()
             if found is not None:
                 self._commit(rules, found)
@@ -186,8 +192,8 @@ class Cycle:
         yield from self._search_all("preempt", self._may_preempt, self._preemption)
 
     def _search_all(self, phase: Phase, gate: Callable[[Team], bool], make: Callable[[Backlog], Rules]) -> Steps:
-        line = WaitingLine(self.scratch, self.waiting())
-        rules = make(Backlog(self.scratch, self.waiting()))
+        line = WaitingLine.of(self.scratch, self.backlog)
+        rules = make(self.backlog)
         harder = Harder(self.scratch)
         while (team := line.pop()) is not None:
             yield
@@ -221,6 +227,13 @@ class Cycle:
             facts = Until(until=until, who=team.workload.key)
             self.hindered[team.workload.key] = Waiting(Reason.PREEMPTION_DELAY, facts)
         return until is not None
+
+    @property
+    def backlog(self) -> Backlog:
+        """Everybody who waits, in line since the first search of the cycle."""
+        if self._backlog is None:
+            self._backlog = Backlog(self.scratch, self.waiting())
+        return self._backlog
 
     @property
     def pools(self) -> Pools:
