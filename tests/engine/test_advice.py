@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 from gpuyard.engine.advice import PLACED, Advice, advise
 from gpuyard.engine.changes import (
     AddNode,
     Change,
+    Demand,
     Lapse,
     MakePreemptible,
     Raise,
@@ -16,7 +18,7 @@ from gpuyard.engine.changes import (
     UseQueue,
     Wait,
 )
-from gpuyard.engine.model import Shape
+from gpuyard.engine.model import PodTerm, Requirement, Shape
 from gpuyard.engine.result import Reason
 from gpuyard.engine.settings import Settings
 from gpuyard.engine.settle import settle
@@ -121,6 +123,21 @@ def test_a_pod_that_may_not_pass_its_quota_may_do_so_when_preemptible() -> None:
 def test_a_node_as_large_as_the_pod_is_enough_for_it() -> None:
     made = yard().nodes(2, gpus=4).queue("a").pending("a", gpus=6)
     assert AddNode(workload="ns/a-1", gpus=6) in changes(made, "a-1")
+
+
+@pytest.mark.parametrize(
+    ("demand", "app"),
+    [("pod_affinity", Requirement("app", "In", ("y",))), ("pod_anti_affinity", Requirement("app", "Exists"))],
+)
+def test_an_affinity_that_keeps_the_pod_off_every_node_may_be_dropped(demand: Demand, app: Requirement) -> None:
+    shape = msgspec.structs.replace(Shape(gpus=1), **{demand: (PodTerm("zone", (app,)),)})
+    made = yard().nodes(1, labels={"zone": "east"}).queue("a").running("a", pod={"labels": {"app": "x"}})
+    assert Relax(workload="ns/a-2", demand=demand) in changes(made.pending("a", shape=shape), "a-2")
+
+
+def test_no_node_is_advised_for_a_pod_without_gpu() -> None:
+    made = yard().nodes(1, cpu=1000).queue("a").pending("a", shape=Shape(cpu=2000))
+    assert [type(change) for change in changes(made, "a-1")] == [Shrink]
 
 
 def test_a_queue_whose_name_is_misspelt_is_set_right() -> None:
