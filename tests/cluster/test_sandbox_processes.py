@@ -285,7 +285,7 @@ def test_a_failed_start_names_the_step_the_log_and_the_remedy(wreck: Cluster) ->
 
 
 def test_compaction_and_a_restart_make_earlier_versions_gone(wreck: Cluster) -> None:
-    version = json.loads(wreck.kubectl("get", "pods", "-o", "json"))["metadata"]["resourceVersion"]
+    version = json.loads(wreck.kubectl("get", "--raw", "/api/v1/pods"))["metadata"]["resourceVersion"]
     wreck.kubectl("annotate", "node", "node-1", "--overwrite", f"touched={time.monotonic_ns()}")
     path = f"/api/v1/pods?resourceVersion={version}&resourceVersionMatch=Exact"
     wreck.restart("kube-apiserver")

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from gpuyard.sandbox.spec import Spec
 
 
+# Seconds, five times kubelet's: KWOK renews the leases of all nodes, and a busy machine must not make nodes look dead.
+LEASE = 200
+
+
 @dataclass(frozen=True)
 class Place:
     """Where a sandbox lives: its folder and its ports."""
@@ -101,6 +105,7 @@ def _controller_manager(place: Place) -> list[str]:
         "--use-service-account-credentials=true",
         f"--service-account-private-key-file={place.path('pki/apiserver.key')}",
         f"--root-ca-file={place.path('pki/apiserver.crt')}",
+        f"--node-monitor-grace-period={LEASE}s",
         "--kube-api-qps=500",
         "--kube-api-burst=1000",
     ]
@@ -123,7 +128,7 @@ def _kwok(place: Place) -> list[str]:
         f"--kubeconfig={place.path('kwok.kubeconfig')}",
         f"--config={place.path('stages.yaml')}",
         "--manage-all-nodes=true",
-        "--node-lease-duration-seconds=40",  # as kubelet's
+        f"--node-lease-duration-seconds={LEASE}",
         "--node-ip=10.0.0.1",
         "--cidr=10.128.0.0/9",
         f"--server-address=127.0.0.1:{place.ports['kwok']}",

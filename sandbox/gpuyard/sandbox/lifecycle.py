@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from gpuyard.sandbox.spec import Spec
 
 SETTLED_WITHIN = 60.0
+SETTLED_WITHIN_PER_NODE = 0.2
 PORT_TRIES = 5
 
 
@@ -57,6 +58,7 @@ def up(
         programs = binaries.ensure(PROGRAMS, folders, say)
         record = _record(spec, folder, {name: found.path for name, found in programs.items()}, untried)
         cluster = _converge(folder, record, untried, say)
+        say(f"{spec.nodes} nodes: creating what is missing, waiting until all are ready")
         with cluster.api() as api:
             nodes.create(api, spec, programs[API_SERVER.name].version, dt.datetime.now(dt.UTC))
         _settle(cluster)
@@ -152,13 +154,14 @@ def _run(cluster: Cluster, component: Component, process: Process | None, say: S
 
 def _settle(cluster: Cluster) -> None:
     """Wait until pods can be created and scheduled: KWOK holds every node, the default service account exists."""
-    deadline = time.monotonic() + SETTLED_WITHIN
+    within = SETTLED_WITHIN + SETTLED_WITHIN_PER_NODE * cluster.record.spec.nodes
+    deadline = time.monotonic() + within
     with cluster.api() as api:
         while waiting := [*nodes.unready(api), *_missing_account(api)]:
             if time.monotonic() > deadline:
                 raise SandboxError(
                     "nodes",
-                    f"not ready within {SETTLED_WITHIN:.0f} s: {', '.join(waiting[:5])}",
+                    f"not ready within {within:.0f} s: {', '.join(waiting[:5])}",
                     log=last_lines(cluster.log(KWOK.name)),
                     remedy=f"The reason may also be in {cluster.log('kube-controller-manager')}.",
                 )
