@@ -1,6 +1,7 @@
 """Where a plugin must be asked who we are, kubernetes-asyncio asks it, and only there."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -71,5 +72,12 @@ def test_processes_that_need_no_plugin_do_not_load_the_library() -> None:
         "gpuyard.common.kube.kubeconfig, gpuyard.common.kube.events\n"
         "print('kubernetes_asyncio' in sys.modules)"
     )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    paths = os.pathsep.join(path for path in sys.path if path)
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"PYTHONPATH": paths},
+    )
     assert ran.stdout == "False\n"
