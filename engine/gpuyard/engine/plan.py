@@ -262,11 +262,13 @@ class Cycle:
         )
 
     def _consolidation_line(self, trigger: Team) -> VictimLine:
-        """Everybody but those placed in this very cycle, and those from whose node no room can come."""
+        """Everybody else but those placed in this very cycle, and those from whose node no room can come."""
         sizes = {pod.shape.gpus for pod in starting_chunk(trigger, self.scratch.waits)}
         size = sizes.pop() if len(sizes) == 1 else 0
 
         def movable(team: Team) -> bool:
+            if team is trigger:
+                return False
             if size and len(team.pods) == 1 and self.scratch.status(team.pods[0]) is Status.RUNNING:
                 return self._could_clear(team.pods[0].node) >= size
             return not any(self.scratch.status(pod) in _NEWLY_PLACED for pod in team.pods)
