@@ -58,5 +58,5 @@ lock: venv ## requirements/*.txt anew, newest versions, with hashes
 	  ../$(BIN)/uv pip compile --quiet --universal --upgrade --python-version 3.11 --generate-hashes \
 	    --no-emit-index-url --no-header $$name.in -o $$name.txt; done
 
-clean: ## remove what was made here; the cache of binaries stays (gpuyard sandbox cache --clear)
+clean: ## remove what was made here; the cache of binaries stays (rm -r ~/.cache/gpuyard)
 	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
