@@ -61,13 +61,25 @@ def test_a_pod_group_changes_what_its_pods_mean() -> None:
 def test_the_priority_class_decides_who_may_be_evicted() -> None:
     of = translator()
     of.put_pod(typed(pod("p", "team", priorityClassName="mine", priority=7)))
+    of.put_pod(typed(pod("other", "team")))
     named = {"kind": "PriorityClass", "metadata": {"name": "mine"}, "value": 100}
-    (seen,) = of.put_class("mine", typed(named))
+    (seen,) = of.put_classes({"mine": typed(named)})
     assert seen.workload
     assert (seen.workload.priority, seen.workload.preemptible) == (100, False)
-    (seen,) = of.put_class("mine", None)
+    (seen,) = of.put_classes({"mine": None})
     assert seen.workload
     assert seen.workload.priority == 7
+
+
+def test_a_priority_class_may_be_that_of_a_gang() -> None:
+    of = translator()
+    gang = group("g", 1, "team")
+    gang["spec"]["priorityClassName"] = "mine"
+    of.put_group("ns/g", typed(gang))
+    of.put_pod(typed(member("a")))
+    (seen,) = of.put_classes({"mine": typed({"kind": "PriorityClass", "metadata": {"name": "mine"}, "value": 60})})
+    assert seen.workload
+    assert seen.workload.priority == 60
 
 
 def test_other_settings_change_what_all_pods_mean() -> None:

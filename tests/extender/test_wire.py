@@ -163,3 +163,9 @@ def test_the_other_answers_are_written_in_the_case_of_go() -> None:
     assert written(granted) == {"NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": "u1"}], "NumPDBViolations": 0}}}
     assert written(wire.PreemptAnswer()) == {"NodeNameToMetaVictims": {}}
     assert written(wire.BindAnswer("no")) == {"Error": "no"}
+
+
+def test_a_whole_node_without_a_name_is_refused_with_its_place() -> None:
+    request = CANDIDATES.read(body(Pod=pod(), Nodes={"items": [{"metadata": {}}]}))
+    with pytest.raises(WireError, match=r"Nodes\.items"):
+        request.by_name()

@@ -79,8 +79,9 @@ class Feed:
 
     def classes(self, batch: Batch[PriorityClass]) -> None:
         """Priority classes have changed."""
-        for change in batch.changes:
-            self._see(self._translator.put_class(_key(change.old or change.new), change.new))
+        self._see(
+            self._translator.put_classes({_key(change.old or change.new): change.new for change in batch.changes})
+        )
 
     def budgets(self, batch: Batch[PodDisruptionBudget]) -> None:
         """Disruption budgets have changed."""

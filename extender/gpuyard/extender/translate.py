@@ -8,7 +8,7 @@ say.
 from collections.abc import Iterable, Mapping
 
 from gpuyard.engine.kube import gangs, others, pods, workloads
-from gpuyard.engine.kube.meta import created
+from gpuyard.engine.kube.meta import created, labels_of
 from gpuyard.engine.model import Budget, Gang, Workload
 from gpuyard.engine.model import Pod as EnginePod
 from gpuyard.engine.settings import Settings
@@ -32,6 +32,7 @@ class Translator:
         self._settings = settings
         self._groups: dict[str, PodGroup] = {}
         self._classes: dict[str, int] = {}
+        self._known = workloads.CLASSES
         self._budgets: dict[str, PodDisruptionBudget] = {}
         self._pods: dict[str, Pod] = {}
         self._teams: dict[str, dict[str, Pod]] = {}
@@ -47,13 +48,15 @@ class Translator:
         self._settings = settings
         return self._all(self._pods.values())
 
-    def put_class(self, name: str, seen: PriorityClass | None) -> list[Sighting]:
-        """A priority class is new, changed or gone (None): what the pods mean that name it."""
-        if seen is None:
-            self._classes.pop(name, None)
-        else:
-            self._classes[name] = seen.value
-        return self._all(self._pods.values())
+    def put_classes(self, seen: Mapping[str, PriorityClass | None]) -> list[Sighting]:
+        """Priority classes are new, changed or gone (None): what the pods mean that may name one of them."""
+        for name, one in seen.items():
+            if one is None:
+                self._classes.pop(name, None)
+            else:
+                self._classes[name] = one.value
+        self._known = {**workloads.CLASSES, **self._classes}
+        return self._all(pod for pod in self._pods.values() if self._may_name(pod, seen))
 
     def put_group(self, key: str, seen: PodGroup | None) -> list[Sighting]:
         """A PodGroup is new, changed or gone (None): what the pods mean that name it."""
@@ -116,18 +119,21 @@ class Translator:
     def _all(self, seen: Iterable[Pod]) -> list[Sighting]:
         return [self.sight(pod) for pod in list(seen)]
 
+    def _may_name(self, seen: Pod, classes: Mapping[str, object]) -> bool:
+        own = labels_of(seen).get(workloads.PRIORITY_CLASS) or (seen.spec.priority_class_name if seen.spec else None)
+        return own in classes or self._team_of[seen.metadata.key] in self._groups
+
     def _team(self, seen: Pod, complain: Complaints) -> tuple[str, int]:
         return workloads.workload_key(seen, {}, self._groups, complain)
 
     def _workload(self, key: str, least: int, seen: Pod, complain: Complaints) -> Workload:
         group = self._groups.get(key)
         team = self._teams.get(key, {}) | {seen.metadata.key: seen}
-        classes = {**workloads.CLASSES, **self._classes}
         members = [team[name] for name in sorted(team)]
-        claims = [workloads.pod_claim(member, classes, complain) for member in members]
+        claims = [workloads.pod_claim(member, self._known, complain) for member in members]
         ages = [created(member, 0, complain) for member in members]
         if group is not None:
-            claims.insert(0, workloads.group_claim(group, classes, complain))
+            claims.insert(0, workloads.group_claim(group, self._known, complain))
             ages = [created(group, 0, complain)]
         return workloads.workload(
             key,

@@ -63,10 +63,13 @@ class Candidates(Request):
         return self.node_names is UNSET or self.node_names is None
 
     def by_name(self) -> Mapping[str, Raw | None]:
-        """The nodes by name, in the order in which they came; whole ones with their bytes."""
+        """The nodes by name, in the order in which they came; whole ones with their bytes. Raises `WireError`."""
         if self.node_names:
             return dict.fromkeys(self.node_names)
-        return {_NODE.decode(raw).metadata.name: raw for raw in self.nodes.items} if self.nodes else {}
+        try:
+            return {_NODE.decode(raw).metadata.name: raw for raw in self.nodes.items} if self.nodes else {}
+        except _UNREADABLE as error:
+            raise WireError(f"Nodes.items: {error}") from None
 
 
 class MetaPod(Message):

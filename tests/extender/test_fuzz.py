@@ -1,0 +1,102 @@
+"""Bodies that nobody meant: every one is answered in the verb's own form, and an error changes nothing."""
+
+import json
+from collections.abc import Coroutine
+from typing import Any
+
+import msgspec
+from gpuyard.extender.ledger import Ledger
+from gpuyard.extender.server import Verb, _answer
+from gpuyard.extender.wire import CANDIDATES, PREEMPTION, FilterAnswer, PreemptAnswer, write
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.extender.builders import Bench, Json, node, pod, queue
+
+POD = pod("p", "team", 2, annotations={"pod-group-name": "g"}, labels={"priorityClassName": "build"})
+CALLS: dict[str, Json] = {
+    "filter": {"Pod": POD, "Nodes": None, "NodeNames": ["n1", "n2"]},
+    "prioritize": {"Pod": POD, "Nodes": {"items": [node("n1"), node("n2")]}, "NodeNames": None},
+    "preempt": {"Pod": POD, "NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": "uid-a"}], "NumPDBViolations": 0}}},
+}
+VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**70), 2**70),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(max_size=8),
+    st.just([]),
+    st.just({}),
+    st.just("9" * 400),
+    st.just([{"name": "x"}]),
+)
+
+
+def paths(thing: Any, start: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:  # noqa: ANN401 - JSON
+    """The places in a document that can be changed."""
+    inner = thing.items() if isinstance(thing, dict) else enumerate(thing) if isinstance(thing, list) else ()
+    return [start, *(path for key, part in inner for path in paths(part, (*start, key)))]
+
+
+def changed(thing: Json, path: tuple[Any, ...], value: object) -> Any:  # noqa: ANN401 - JSON
+    """A copy of the document with another value at one place."""
+    copy = json.loads(json.dumps(thing))
+    if not path:
+        return value
+    spot = copy
+    for key in path[:-1]:
+        spot = spot[key]
+    spot[path[-1]] = value
+    return copy
+
+
+def verbs(bench: Bench) -> dict[str, Verb[Any]]:
+    return {
+        "filter": Verb("filter", CANDIDATES, bench.verbs.filter, lambda why: FilterAnswer(error=why)),
+        "prioritize": Verb("prioritize", CANDIDATES, bench.verbs.prioritize, lambda _: []),
+        "preempt": Verb("preempt", PREEMPTION, bench.verbs.preempt, lambda _: PreemptAnswer()),
+    }
+
+
+def bench() -> Bench:
+    return Bench(
+        node("n1"), node("n2"), queue("team", 8), pod("a", "team", on="n1", labels={"priorityClassName": "train"})
+    )
+
+
+def state(ledger: Ledger) -> object:
+    return dict(ledger.entries), ledger.snapshot
+
+
+def at_once(answer: Coroutine[Any, Any, object]) -> Any:  # noqa: ANN401 - an answer or what prevented one
+    """What a coroutine returns that waits for nothing."""
+    try:
+        answer.send(None)
+    except StopIteration as done:
+        return done.value
+    raise AssertionError("these verbs wait for nobody")
+
+
+def ask(of: Bench, verb: str, body: bytes) -> None:
+    """Send one body; whatever it is, the answer can be written, and an error leaves the ledger as it was."""
+    before = state(of.ledger)
+    found = at_once(_answer(verbs(of)[verb], body))
+    if isinstance(found, Exception):
+        assert str(found) != "internal error of gpuyard; its log says more", body
+        assert state(of.ledger) == before
+    else:
+        msgspec.json.decode(write(found))
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.data(), st.sampled_from(sorted(CALLS)))
+def test_a_call_with_one_field_changed(data: st.DataObject, verb: str) -> None:
+    path = data.draw(st.sampled_from(paths(CALLS[verb])))
+    ask(bench(), verb, json.dumps(changed(CALLS[verb], path, data.draw(VALUES))).encode())
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=64), st.integers(0, 400), st.sampled_from(sorted(CALLS)))
+def test_a_call_with_junk_in_it(junk: bytes, at: int, verb: str) -> None:
+    body = json.dumps(CALLS[verb]).encode()
+    ask(bench(), verb, body[:at] + junk + body[at:])
