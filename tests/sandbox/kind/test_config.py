@@ -74,6 +74,11 @@ def test_flags_of_the_users_reach_the_api_server() -> None:
     assert arguments["v"] == "4"
 
 
+@pytest.mark.parametrize("kind", ["InitConfiguration", "JoinConfiguration"])
+def test_kubeadm_has_patience_with_a_busy_machine(kind: str) -> None:
+    assert set(patches()[kind]["timeouts"].values()) == {"10m0s"}
+
+
 def test_patches_name_no_version_so_that_kind_fits_them_to_kubeadms() -> None:
     assert all("apiVersion" not in patch for patch in patches().values())
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 from gpuyard.common.kube.errors import KubeError
-from gpuyard.sandbox import lifecycle
+from gpuyard.sandbox import kind, lifecycle
 from gpuyard.sandbox.cli import Failure
+from gpuyard.sandbox.demo import kind_stage
 from gpuyard.sandbox.demo.play import NAMESPACE, play
 from gpuyard.sandbox.demo.stage import manifests, set_up
 from gpuyard.sandbox.demo.telling import stamped
@@ -42,24 +43,25 @@ TRY = (
 
 
 @click.command()
-@click.option("--ground", type=click.Choice(["processes"]), default="processes", show_default=True)
+@click.option("--ground", type=click.Choice(["processes", "kind"]), default="processes", show_default=True)
 @click.option("--name", default=DEFAULT, show_default=True, help="Several demos run side by side.")
 @click.option("--down", is_flag=True, help="End the demo and leave nothing behind.")
-def demo(ground: str, name: str, *, down: bool) -> None:  # noqa: ARG001 - one ground so far
+def demo(ground: str, name: str, *, down: bool) -> None:
     """Two teams share mock GPUs by queue, on a real control plane; see who runs, who waits, and why."""
     try:
-        click.echo(_remove(name) if down else _show(name))
+        click.echo(_remove(ground, name) if down else _show(ground, name))
     except (SandboxError, KubeError) as error:
         raise Failure(str(error)) from error
 
 
-def _remove(name: str) -> str:
-    return f"the demo {name} is removed" if lifecycle.down(name) else f"there is no demo {name}"
+def _remove(ground: str, name: str) -> str:
+    found = kind.down(name) if ground == "kind" else lifecycle.down(name)
+    return f"the demo {name} is removed" if found else f"there is no demo {name}"
 
 
-def _show(name: str) -> str:
+def _show(ground: str, name: str) -> str:
     say, sample = _teller(), manifests() / "samples" / "quickstart"
-    cluster = set_up(name, say)
+    cluster = kind_stage.set_up(name, say) if ground == "kind" else set_up(name, say)
     tables = asyncio.run(play(cluster, sample, say))
     return f"\n{tables}\n\n{how_to_go_on(cluster, sample)}"
 
@@ -69,14 +71,20 @@ def _teller() -> Callable[[str], None]:
     return lambda text: click.echo(stamped(time.monotonic() - begin, text))
 
 
-def how_to_go_on(cluster: Cluster, sample: Path) -> str:
+def how_to_go_on(cluster: Cluster | kind.Cluster, sample: Path) -> str:
     """What to type next, and how to end it."""
     place = [f"export KUBECONFIG={cluster.kubeconfig}"]
     if shutil.which("kubectl") is None:
         place.append(f"export PATH={cluster.program('kubectl').parent}{os.pathsep}$PATH")
-    end = "make demo-down" if cluster.name == DEFAULT else f"gpuyard demo --name {cluster.name} --down"
+    end = _end(cluster.name, on_kind=isinstance(cluster, kind.Cluster))
     lines = [line.format(namespace=NAMESPACE, sample=_short(sample)) for line in TRY]
     return "\n".join(("Go on with", *_indented(place), "", "Try", *_indented(lines), "", f"End it with: {end}"))
+
+
+def _end(name: str, *, on_kind: bool) -> str:
+    if name == DEFAULT:
+        return "make demo-down" + " GROUND=kind" * on_kind
+    return "gpuyard demo" + " --ground kind" * on_kind + f" --name {name} --down"
 
 
 def _indented(lines: Iterable[str]) -> list[str]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpuyard.common.kube.changes import Batch
+    from gpuyard.sandbox import kind
     from gpuyard.sandbox.cluster import Cluster
     from gpuyard.sandbox.releases import Say
 
@@ -30,7 +31,7 @@ DECIDED_WITHIN = 20.0
 KINDS = {resource.kind: resource for resource in (NAMESPACES, PODS, QUEUES)}
 
 
-async def play(cluster: Cluster, sample: Path, say: Say) -> str:
+async def play(cluster: Cluster | kind.Cluster, sample: Path, say: Say) -> str:
     """Create the sample's queues and pods, tell what happens, return how it ended as tables.
 
     What is there already stays, so a second time nothing happens, and the tables tell how things are.

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from gpuyard.sandbox.kind.engines import Engine
     from gpuyard.sandbox.releases import Say
 
-READY_WITHIN = 180
+READY_WITHIN = 300
 STEP = " ✓ "
 
 
@@ -80,19 +80,23 @@ class Cluster:
         lines = self.docker.lines("ps", "--all", "--filter", label, "--format", "{{.Names}} {{.State}}")
         return dict(line.split() for line in sorted(lines))
 
+    def program(self, name: str) -> Path:
+        """One of the programs this cluster is handled with: `kind` or `kubectl`."""
+        return self.record.programs[name]
+
     def load(self, image: str) -> None:
         """Put an image of the engine onto every node."""
         self.kind("load", "docker-image", image, "--name", config.kind_name(self.name))
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         """What kubectl prints; raises SandboxError when it fails."""
-        command = [str(self.record.programs["kubectl"]), f"--kubeconfig={self.kubeconfig}", *arguments]
+        command = [str(self.program("kubectl")), f"--kubeconfig={self.kubeconfig}", *arguments]
         # kubectl keeps a cache in the home folder: the sandbox's, not the user's.
         return _run("kubectl", command, {"HOME": str(self.folder)}, stdin)
 
     def kind(self, *arguments: str) -> str:
         """What kind prints; raises SandboxError when it fails."""
-        return _run("kind", [str(self.record.programs["kind"]), *arguments], self.docker.environment)
+        return _run("kind", [str(self.program("kind")), *arguments], self.docker.environment)
 
     def answers(self) -> bool:
         """Whether it was brought up, every node is there, and the API server is ready."""
@@ -115,7 +119,7 @@ class Cluster:
         self._write_settings(image)
         log = self.folder / "logs" / "kind.log"
         arguments = ["--config", str(self.folder / "kind.yaml"), "--kubeconfig", str(self.kubeconfig), "--retain"]
-        command = [str(self.record.programs["kind"]), "create", "cluster", *arguments]
+        command = [str(self.program("kind")), "create", "cluster", *arguments]
         with log.open("w") as lines, subprocess.Popen(
             command, env=self.docker.environment, text=True, errors="replace",
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 EXTENDER = "http://10.96.0.77:8080/scheduler"
 PROFILES = ("default-scheduler", "kai-scheduler")
+WAITS = ("controlPlaneComponentHealthCheck", "kubeletHealthCheck", "kubernetesAPICall", "tlsBootstrap")
 MANAGED = {"nvidia.com/gpu": False, "gpuyard.io/shared-gpu": True}
 
 # Folders of the control-plane node; the first is ours to write, the second the API server's.
@@ -43,12 +44,22 @@ def cluster(spec: Spec, image: str, folder: Path) -> Value:
         "kind": "Cluster",
         "apiVersion": "kind.x-k8s.io/v1alpha4",
         "name": kind_name(spec.name),
-        "kubeadmConfigPatches": [yaml.safe_dump(control_plane(spec.api_server_flags)), yaml.safe_dump(kubelet())],
+        "kubeadmConfigPatches": [yaml.safe_dump(patch) for patch in patches(spec)],
         "nodes": [
             {"role": "control-plane", "image": image, "extraMounts": mounts},
             *({"role": "worker", "image": image} for _ in range(spec.nodes)),
         ],
     }
+
+
+def patches(spec: Spec) -> list[Value]:
+    """What kind shall change in the documents that it gives to kubeadm."""
+    return [control_plane(spec.api_server_flags), kubelet(), *(patience(kind) for kind in ("Init", "Join"))]
+
+
+def patience(kind: str) -> Value:
+    """Kubeadm gives up after a minute or four; on a busy machine a node takes longer and then works."""
+    return {"kind": f"{kind}Configuration", "timeouts": dict.fromkeys(WAITS, "10m0s")}
 
 
 def control_plane(api_server_flags: Iterable[str] = ()) -> Value:

@@ -1,0 +1,53 @@
+"""`gpuyard demo --ground kind` tells the same story on real kubelets, by what users apply."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from gpuyard.sandbox import kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = [pytest.mark.ground("kind"), pytest.mark.timeout(1800)]
+
+ROOT = Path(__file__).parents[2]
+
+
+def demo(*arguments: str) -> str:
+    """Run the command as a shell would; what it prints."""
+    command = [sys.executable, "-m", "gpuyard.cli", "demo", "--ground", "kind", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1500, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def name(sandbox_names: Iterator[str]) -> Iterator[str]:
+    yield (chosen := next(sandbox_names))
+    kind.down(chosen)
+
+
+def test_pods_get_gpus_by_queue_and_the_one_beyond_its_limit_waits(name: str) -> None:
+    shown = demo("--name", name)
+    rows = dict(re.findall(r"^(?:\S+ +)?((?:red|blue)-\S+) .*?(Running|Pending|waits?)", shown, re.MULTILINE))
+    assert {pod for pod, state in rows.items() if state != "Running"} == {"red-train-3"}, shown
+    assert len(rows) == 6, shown
+    assert f"gpuyard demo --ground kind --name {name} --down" in shown
+
+
+def test_its_pods_really_run(name: str) -> None:
+    cluster = kind.find(name)
+    assert cluster
+    phases = cluster.kubectl("get", "pods", "-n", "quickstart", "-o", "jsonpath={.items[*].status.phase}").split()
+    assert sorted(phases) == ["Pending", *["Running"] * 5]
+
+
+def test_it_ends_without_a_trace(name: str) -> None:
+    assert demo("--name", name, "--down") == f"the demo {name} is removed\n"
+    assert name not in kind.names()
