@@ -1,6 +1,7 @@
 """Two real processes and one real Lease: killed, paused, cut off or told to stop, they never act side by side."""
 
 import asyncio
+import os
 import queue
 import signal
 import subprocess
@@ -36,7 +37,10 @@ class Contender:
         self.said: list[tuple[str, float]] = []
         self._words: queue.Queue[tuple[str, float]] = queue.Queue()
         command = [sys.executable, "-m", "tests.cluster.elector", str(cluster.kubeconfig), namespace, name]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
+        )
         threading.Thread(target=self._listen, daemon=True).start()
 
     def _listen(self) -> None:

@@ -323,6 +323,21 @@ async def test_a_silent_connection_is_given_up_and_the_watch_goes_on(wire: Wire)
         assert len(wire.lists()) == 1
 
 
+async def test_a_cache_that_is_cancelled_leaves_no_watch_open(wire: Wire, client: Client) -> None:
+    async with running(client) as watched:
+        await wire.until_watched()
+    await watched.until(lambda: wire.watching == 0)
+
+
+async def test_a_watch_that_is_given_up_is_closed_before_the_next_one(wire: Wire, client: Client) -> None:
+    async with running(client) as watched:
+        await wire.until_watched()
+        wire.version += 1
+        await wire.line(b"oops")
+        await watched.until(lambda: len(wire.watches()) == 2)
+        await watched.until(lambda: wire.watching == 1)
+
+
 async def test_a_slow_reader_gets_what_waited_as_one_batch(wire: Wire, client: Client) -> None:
     watched = Watched(client)
     batches = watched.reflector.batches()

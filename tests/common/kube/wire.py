@@ -188,7 +188,7 @@ async def served() -> AsyncIterator[Wire]:
     wire = Wire()
     app = web.Application(client_max_size=1 << 30)
     app.router.add_route("*", "/{path:.*}", wire.handle)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()

@@ -6,7 +6,7 @@ A client never retries and never hides an answer: callers know what a repetition
 
 import io
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from copy import copy
 from dataclasses import dataclass
@@ -203,10 +203,11 @@ class Client:
         async with self._open(request) as response:
             return await response.read()
 
-    async def watch(self, address: Address, params: Mapping[str, str]) -> AsyncIterator[list[bytes]]:
+    async def watch(self, address: Address, params: Mapping[str, str]) -> AsyncGenerator[list[bytes], None]:
         """The lines of a watch as they arrive, those of one network read together; first none, when the watch stands.
 
-        Ends when the server ends it; raises `UnreachableError` when nothing came for the idle time.
+        Close it when you leave it early. Ends when the server ends it; raises `UnreachableError` when nothing came for
+        the idle time.
         """
         limit = aiohttp.ClientTimeout(total=None, sock_connect=self._timeouts.connect, sock_read=self._timeouts.idle)
         cutter = LineCutter()

@@ -15,6 +15,7 @@ import asyncio
 import random
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Generic, NoReturn
 
@@ -172,12 +173,13 @@ class Reflector(Generic[T]):
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(int(self._tuning.watch * (1 - self._chance() / 5))),
         }
-        async for lines in self._client.watch(self.address, params):
-            self._take(lines)
-            if lines:
-                heard = True
-                # Not earlier: where only lists are allowed, that would be one after the other without a pause.
-                self._backoff.reset()
+        async with aclosing(self._client.watch(self.address, params)) as watch:
+            async for lines in watch:
+                self._take(lines)
+                if lines:
+                    heard = True
+                    # Not earlier: where only lists are allowed, that would be one after the other without a pause.
+                    self._backoff.reset()
         if not heard and self._clock() - started < 1:
             raise UnreachableError(f"{self.address.about}: the watch ended as soon as it began")
 
