@@ -1,0 +1,78 @@
+"""The exporter's page against prometheus_client's: as many samples, every value new since the last one."""
+
+from gpuyard.common.topology.model import Node
+from gpuyard.common.topology.reading import read
+from gpuyard.dcgm_exporter.families import FAMILIES
+from gpuyard.dcgm_exporter.labels import Switches
+from gpuyard.dcgm_exporter.page import Page
+from gpuyard.dcgm_exporter.readings import Meters
+from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client.exposition import generate_latest
+
+from benchmarks.measure import Figure, at_most, in_loops, ratio
+
+PER_NODE = 8
+LABELS = ("gpu", "UUID", "pci_bus_id", "device", "modelName", "Hostname", "DCGM_FI_DRIVER_VERSION")
+
+
+def yard(gpus: int) -> dict[str, Node]:
+    """Nodes of eight A100s, each drawing its utilization anew every second."""
+    lines = ["nodes:"]
+    for n in range(gpus // PER_NODE):
+        lines += [f"  node-{n}:", "    gpu-memory: 40960", "    gpu-product: NVIDIA-A100-SXM4-40GB", "    gpus:"]
+        lines += [f"      - metrics: {{utilization: 1-100, uid: u{n}-{i}, fb-used: {i}}}" for i in range(PER_NODE)]
+    return dict(read("\n".join(lines)).nodes)
+
+
+class Ours:
+    """A page that is scraped a second later each time."""
+
+    def __init__(self, gpus: int) -> None:
+        self._page = Page(yard(gpus), Switches())
+        self._meters = Meters()
+        self._now = 1_000_000
+
+    def scrape(self) -> str:
+        """Readings and text."""
+        self._now += 1
+        return self._page.text(self._now, self._meters)
+
+
+class Theirs:
+    """The same number of samples in prometheus_client, all set anew before each exposition."""
+
+    def __init__(self, gpus: int) -> None:
+        self._registry = CollectorRegistry()
+        families = [Gauge(family.name, family.help, LABELS, registry=self._registry) for family in FAMILIES]
+        names = [(str(i % 8), f"GPU-{i}", "b", f"nvidia{i % 8}", "m", f"node-{i // 8}", "v") for i in range(gpus)]
+        self._columns = [[family.labels(*each) for each in names] for family in families]
+        self._round = 0
+
+    def scrape(self) -> bytes:
+        """Values and text."""
+        self._round += 1
+        for column in self._columns:
+            for row, sample in enumerate(column):
+                sample.set(row + self._round)
+        return generate_latest(self._registry)
+
+
+def figures() -> list[Figure]:
+    """The ratio at 1,024 GPUs, and a scrape of one node."""
+    ours, theirs, node = Ours(1024), Theirs(1024), Ours(PER_NODE)
+    samples = ours.scrape().count("} ")
+    return [
+        Figure(
+            "1,024 GPUs x 25 families over prometheus_client",
+            ratio(ours.scrape, theirs.scrape, 3),
+            at_most(1 / 15),
+            "ratio",
+            f"{samples} samples, all changed; readings and text",
+        ),
+        Figure("100 scrapes of a node of 8 GPUs", in_loops(lambda: _often(node)), None, "loops", "readings and text"),
+    ]
+
+
+def _often(node: Ours) -> None:
+    for _ in range(100):
+        node.scrape()

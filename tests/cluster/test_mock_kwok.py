@@ -1,0 +1,263 @@
+"""The mock on nodes without kubelet: a real API server and KWOK; updater, gfd and exporter as processes."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from gpuyard.sandbox import SandboxError, Spec, down, up
+
+from tests.mock.daemons import NAMESPACE, Mock, a_pod, eventually, topology
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = [pytest.mark.ground("processes"), pytest.mark.timeout(600)]
+
+NODES = 4
+GPU = "nvidia.com/gpu"
+
+
+@pytest.fixture(scope="module")
+def mock(sandbox_names: Iterator[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mock]:
+    """A sandbox whose nodes have no GPU of their own, with the mock running."""
+    cluster = up(Spec(name=next(sandbox_names), nodes=NODES, gpus=0))
+    try:
+        running = Mock(cluster, tmp_path_factory.mktemp("mock"))
+        cluster.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=30s")
+        yield running
+        running.stop()
+    finally:
+        down(cluster.name)
+
+
+@pytest.fixture(autouse=True)
+def clean(mock: Mock) -> Iterator[None]:
+    """Each test leaves no pod and no topology."""
+    yield
+    mock.cluster.kubectl("delete", "pods", "--all", "--force", "--grace-period=0")
+    mock.cluster.kubectl("delete", "configmaps", "--all", "-n", NAMESPACE)
+
+
+def create(mock: Mock, *pods: dict[str, Any]) -> None:
+    mock.cluster.kubectl("apply", "-f", "-", stdin="\n---\n".join(json.dumps(each) for each in pods))
+
+
+def labels_of(mock: Mock, node: str) -> dict[str, str]:
+    found: dict[str, str] = mock.get("node", node)["metadata"]["labels"]
+    return found
+
+
+def two(mock: Mock) -> None:
+    mock.put(topology({"node-1": 2}))
+    eventually(lambda: mock.gpus_of("node-1") == ("2", "2"))
+
+
+@pytest.mark.row("M-35")
+def test_a_kwok_node_has_capacity_labels_and_metrics(mock: Mock) -> None:
+    two(mock)
+    eventually(lambda: mock.get("node", "node-1")["metadata"]["labels"].get("nvidia.com/gpu.count") == "2")
+    labels = mock.get("node", "node-1")["metadata"]["labels"]
+    assert labels["nvidia.com/gpu.product"] == "Tesla-K80"
+    assert labels["nvidia.com/mig.strategy"] == "mixed"
+    assert labels["gpuyard.io/mock"] == "true"
+    eventually(lambda: set(mock.series()) == {("node-1", "0"), ("node-1", "1")})
+    assert not [name for name in mock.get("node", "node-2")["metadata"]["labels"] if name.startswith("nvidia.com/")]
+
+
+def test_a_running_pod_is_written_onto_its_gpu_and_shows_in_the_metrics(mock: Mock) -> None:
+    two(mock)
+    create(mock, a_pod("p"))
+    eventually(lambda: mock.usage().get("node-1/0", {}).get("utilization") == 100, within=5)
+    assert mock.usage() == {
+        "node-1/0": {
+            "metadata": {"namespace": "default", "pod": "p", "container": "c"},
+            "utilization": 100,
+            "fb-used": 11441,
+        }
+    }
+    assert "  # number 0\n" in mock.text()
+    eventually(lambda: mock.series()["node-1", "0"].get("pod") == "p", within=5)
+    mock.cluster.kubectl("delete", "pod", "p", "--wait=false")
+    eventually(lambda: mock.text() == topology({"node-1": 2}), within=5)
+
+
+@pytest.mark.row("M-36", case="count-changed")
+def test_a_changed_count_is_the_nodes_capacity_within_ten_seconds(mock: Mock) -> None:
+    two(mock)
+    mock.put(topology({"node-1": 4}))
+    eventually(lambda: mock.gpus_of("node-1") == ("4", "4"), within=10)
+
+
+@pytest.mark.row("M-36", case="re-created")
+def test_a_node_that_is_made_anew_has_its_capacity_within_ten_seconds(mock: Mock) -> None:
+    two(mock)
+    node = mock.get("node", "node-1")
+    mock.cluster.kubectl("delete", "node", "node-1")
+    labels = {
+        name: value for name, value in node["metadata"]["labels"].items() if "/" not in name or "kubernetes" in name
+    }
+    meta = {"name": "node-1", "labels": labels, "annotations": {"kwok.x-k8s.io/node": "fake"}}
+    fresh = {"apiVersion": "v1", "kind": "Node", "metadata": meta}
+    mock.cluster.kubectl("create", "-f", "-", stdin=json.dumps(fresh))
+    eventually(lambda: mock.gpus_of("node-1") == ("2", "2"), within=10)
+    assert int(mock.get("node", "node-1")["status"]["capacity"]["pods"]) > 0
+
+
+def test_what_is_taken_out_of_the_topology_is_taken_off_the_node(mock: Mock) -> None:
+    two(mock)
+    eventually(lambda: mock.get("node", "node-1")["metadata"]["labels"].get("nvidia.com/gpu.count") == "2")
+    mock.put(topology({"node-2": 1}))
+    eventually(lambda: mock.gpus_of("node-1") == (None, None))
+    eventually(
+        lambda: not [n for n in mock.get("node", "node-1")["metadata"]["labels"] if "nvidia" in n or "mock" in n]
+    )
+
+
+def test_a_broken_topology_is_reported_on_the_map_and_the_last_good_one_stays(mock: Mock) -> None:
+    two(mock)
+    eventually(lambda: len(mock.series()) == 2)
+    mock.put("nodes:\n  node-1: {colour: red}\n")
+    eventually(lambda: [note for note in mock.events("TopologyRefused") if "line 2, nodes.node-1.colour" in note])
+    assert mock.gpus_of("node-1") == ("2", "2")
+    assert len(mock.series()) == 2
+    mock.put(topology({"node-1": 3}))
+    eventually(lambda: mock.gpus_of("node-1") == ("3", "3"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [pytest.param(text, marks=pytest.mark.row("M-43", case=text)) for text in ("80-20", "200", "-1", "10.5", "abc")],
+)
+def test_a_bad_utilization_is_refused_by_an_event_and_the_default_stands_in(mock: Mock, text: str) -> None:
+    two(mock)
+    create(mock, a_pod("p", annotations={"run.ai/simulated-gpu-utilization": text}))
+    eventually(lambda: mock.usage().get("node-1/0", {}).get("utilization") == 100)
+    eventually(lambda: [note for note in mock.events("UtilizationRefused") if repr(text) in note])
+    assert mock.daemons["status_updater"].ready()
+
+
+def test_a_pool_makes_a_map_for_each_of_its_nodes(mock: Mock) -> None:
+    mock.cluster.kubectl("label", "node", "node-3", "pool=a")
+    mock.put("nodePools: {a: {gpu: {profile: t4}}}\nnodePoolLabelKey: pool\n")
+    eventually(lambda: mock.gpus_of("node-3") == ("4", "4"))
+    create(mock, a_pod("p"))
+    eventually(lambda: "allocatedBy" in mock.text("topology-node-3"))
+    eventually(lambda: mock.series()["node-3", "0"].get("pod") == "p")
+    mock.cluster.kubectl("label", "node", "node-3", "pool-")
+    eventually(lambda: mock.gpus_of("node-3") == (None, None))
+
+
+@pytest.mark.row("M-48")
+def test_two_writers_lose_no_update(mock: Mock) -> None:
+    """The user changes the topology again and again while pods come and go: both hands' work is there at the end."""
+    counts = {f"node-{n}": 2 for n in range(1, NODES + 1)}
+    mock.put(topology(counts))
+    for round_ in range(12):
+        create(mock, a_pod(f"p{round_}"))
+        text = mock.text().replace(f"node-{round_ % NODES + 1}:\n", f"node-{round_ % NODES + 1}:  # {round_}\n")
+        version = mock.get("configmap", "topology", "-n", NAMESPACE)["metadata"]["resourceVersion"]
+        body = {"metadata": {"resourceVersion": version}, "data": {"topology.yml": text}}
+        # Refused when the updater was faster: a user would look again, as the next round does.
+        with suppress(SandboxError):
+            patch = ("patch", "configmap", "topology", "-n", NAMESPACE, "--type=merge", "-p", json.dumps(body))
+            mock.cluster.kubectl(*patch)
+    running = {pod["metadata"]["name"] for pod in mock.get("pods")["items"] if "nodeName" in pod["spec"]}
+    eventually(lambda: {each["metadata"]["pod"] for each in mock.usage().values()} == running)
+    assert len(running) == 2 * NODES
+    assert "# number 1" in mock.text()
+
+
+@pytest.mark.row("M-49")
+def test_a_minute_of_rest_writes_nothing(mock: Mock) -> None:
+    mock.put(topology({f"node-{n}": 8 for n in range(1, NODES + 1)}))
+    create(mock, *(a_pod(f"p{n}", annotations={"run.ai/simulated-gpu-utilization": "10-90"}) for n in range(10)))
+    eventually(lambda: len(mock.usage()) == 10)
+    time.sleep(5)
+    before, cpu = len(list(mock.writes())), {name: daemon.cpu() for name, daemon in mock.daemons.items()}
+    time.sleep(60)
+    assert len(list(mock.writes())) == before
+    used = {name: (daemon.cpu() - cpu[name]) / 60 for name, daemon in mock.daemons.items()}
+    memory = {name: round(daemon.memory()) for name, daemon in mock.daemons.items()}
+    print(f"at rest: part of a core {used}, MiB {memory}")  # noqa: T201 - the figures of this run
+    assert max(used.values()) <= 0.02
+    assert max(memory.values()) <= 110
+
+
+@pytest.mark.row("M-40")
+def test_a_thousand_scrapes_while_pods_come_and_go_miss_no_gpu(mock: Mock) -> None:
+    mock.put(topology({f"node-{n}": 8 for n in range(1, NODES + 1)}, "NVIDIA-A100-SXM4-40GB", 40960))
+    eventually(lambda: len(mock.series()) == 8 * NODES)
+    lines = mock.scrape().count("\n")
+    for scrape in range(1000):
+        if scrape % 50 == 0:
+            create(mock, *(a_pod(f"p{scrape}-{n}") for n in range(4)))
+        if scrape % 50 == 25:
+            mock.cluster.kubectl("delete", "pod", "--wait=false", *(f"p{scrape - 25}-{n}" for n in range(4)))
+        assert mock.scrape().count("\n") == lines
+    eventually(lambda: not [labels for labels in mock.series().values() if "pod" in labels], within=15)
+
+
+@pytest.mark.row("M-50", case="closed")
+def test_a_restarted_api_server_is_found_again(mock: Mock) -> None:
+    two(mock)
+    mock.cluster.restart("kube-apiserver")
+    mock.put(topology({"node-1": 3}))
+    eventually(lambda: mock.gpus_of("node-1") == ("3", "3"), within=30)
+    eventually(lambda: len(mock.series()) == 3)
+
+
+@pytest.mark.row("M-50", case="gone")
+def test_a_version_that_is_no_longer_known_is_followed_by_a_list(mock: Mock) -> None:
+    two(mock)
+    mock.cluster.kill("kube-apiserver")
+    mock.cluster.start("kube-apiserver")
+    mock.cluster.compact_etcd()
+    mock.put(topology({"node-1": 1}))
+    eventually(lambda: mock.gpus_of("node-1") == ("1", "1"), within=30)
+
+
+@pytest.mark.row("M-50", case="api-away")
+def test_while_the_api_is_away_the_metrics_stay_and_nobody_spins(mock: Mock) -> None:
+    two(mock)
+    create(mock, a_pod("p"))
+    eventually(lambda: mock.series()["node-1", "0"].get("pod") == "p")
+    mock.cluster.kill("kube-apiserver")
+    cpu = {name: daemon.cpu() for name, daemon in mock.daemons.items()}
+    for _ in range(30):
+        time.sleep(1)
+        assert mock.series()["node-1", "0"].get("pod") == "p"
+    used = {name: (daemon.cpu() - cpu[name]) / 30 for name, daemon in mock.daemons.items()}
+    mock.cluster.start("kube-apiserver")
+    assert max(used.values()) < 0.05, used
+    mock.put(topology({"node-1": 4}))
+    eventually(lambda: mock.gpus_of("node-1") == ("4", "4"), within=40)
+
+
+def test_a_storm_of_pods_ends_as_a_rebuild_would_in_few_writes(mock: Mock) -> None:
+    """Pods that come and go: at the end the text is what an updater that begins anew would make of it."""
+    mock.put(topology({f"node-{n}": 64 for n in range(1, NODES + 1)}))
+    eventually(lambda: mock.gpus_of("node-4") == ("64", "64"))
+    before = len(list(mock.writes()))
+    began = time.monotonic()
+    create(mock, *(a_pod(f"s{n}", node=f"node-{n % NODES + 1}") for n in range(200)))
+    mock.cluster.kubectl("delete", "pod", "--wait=false", *(f"s{n}" for n in range(0, 200, 2)))
+    create(mock, *(a_pod(f"t{n}", node=f"node-{n % NODES + 1}") for n in range(100)))
+    took = time.monotonic() - began
+    wanted = {f"s{n}" for n in range(1, 200, 2)} | {f"t{n}" for n in range(100)}
+    eventually(lambda: {each["metadata"]["pod"] for each in mock.usage().values()} == wanted, within=60)
+    maps = [entry for entry in list(mock.writes())[before:] if entry["objectRef"]["resource"] == "configmaps"]
+    seconds = [entry["requestReceivedTimestamp"][:19] for entry in maps if entry["objectRef"].get("name") == "topology"]
+    print(f"storm: {took:.1f} s, {len(maps)} writes")  # noqa: T201 - the figures of this run
+    assert max(Counter(seconds).values()) <= 3  # seconds of the clock: three writes half a second apart can share one
+    before_restart = mock.text()
+    assert mock.daemons["status_updater"].stop() == 0
+    mock.daemons["status_updater"] = mock.start("status_updater")
+    eventually(mock.daemons["status_updater"].ready, within=30)
+    time.sleep(5)
+    assert yaml.safe_load(mock.text()) == yaml.safe_load(before_restart)
