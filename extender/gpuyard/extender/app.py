@@ -9,6 +9,7 @@ Without a lease there is no standing by: the one extender leads as soon as its c
 """
 
 import asyncio
+import gc
 import time
 import uuid
 from dataclasses import dataclass
@@ -109,6 +110,8 @@ class Extender:
             await take_label(client, options.lease, options.pod)
             await asyncio.sleep(SETTLE)
             self.feed.adopt(time.monotonic() + self.config().reservation.ttl)
+            # What is known by now lives on: looking through it for garbage again and again would delay answers.
+            gc.freeze()
             self.serving = True
             log.info("serving", pods=len(self.ledger.entries), reserved=self.ledger.reserved)
             await waker.run(WAKER_INTERVAL)
