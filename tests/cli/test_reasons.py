@@ -179,8 +179,8 @@ def test_nodes_that_cannot_take_the_pod_are_counted_by_cause(tmp_path: Path) -> 
 
 @pytest.mark.row("Q-42", case="fragmented")
 def test_enough_in_sum_but_on_no_node_names_the_largest_hole(tmp_path: Path) -> None:
-    fixed = {"labels": {"kai.scheduler/preemptibility": "non-preemptible"}}
-    running = [pod(f"r{n}", 5, on=f"node-{n}", **fixed) for n in (1, 2)]
+    fixed = {"kai.scheduler/preemptibility": "non-preemptible"}
+    running = [pod(f"r{n}", 5, on=f"node-{n}", labels=fixed) for n in (1, 2)]
     reason, message = why(tmp_path, node("node-1"), node("node-2"), queue(quota=16), *running, pod("p", 4))
     assert reason == "Fragmented"
     assert "6 free in sum, at most 3 on one node" in message

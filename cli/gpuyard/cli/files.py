@@ -80,6 +80,8 @@ def gather(paths: Iterable[str]) -> Harvest:
 def take(harvest: Harvest, source: str, text: bytes) -> None:
     """Take the objects of one file's text."""
     try:
+        if not text.isascii():
+            text.decode()
         if text[:_SNIFFED].lstrip()[:1] in {b"{", b"["}:
             _take_json(harvest, source, text)
         else:

@@ -37,6 +37,7 @@ from gpuyard.engine.snapshot import Snapshot
 T = TypeVar("T", bound=objects.Object)
 M = TypeVar("M")
 
+_ALONE = model.Gang()
 _NO_PARTS = frozenset[str]()
 _DEFAULT_PART = "default"
 """The sub-group of pods that name none, where there is one of this name."""
@@ -104,16 +105,16 @@ class _Assembly:
     # --- the objects one by one ---
 
     def _register(self, one: Found) -> None:
-        form, seen = type(one.object), one.object
-        name, key = name_of(seen), _key(seen)
+        seen = one.object
+        given, name, key = self._given[type(seen)], name_of(seen), _key(seen)
         if not is_name(name):
             self._complain("metadata.name", _no_name(name))
-        elif form not in _CLUSTER_WIDE and not is_name(namespace_of(seen)):
+        elif type(seen) not in _CLUSTER_WIDE and not is_name(namespace_of(seen)):
             self._complain("metadata.namespace", _no_name(namespace_of(seen)))
-        elif key in self._given[form]:
-            self._complain("metadata.name", f"given twice, also in {self._given[form][key].source}")
+        elif key in given:
+            self._complain("metadata.name", f"given twice, also in {given[key].source}")
         else:
-            self._given[form][key] = one
+            given[key] = one
 
     def _complain(self, field: str, why: str) -> None:
         self._faults.append(Fault(self._at.source, _thing(self._at), field, why))
@@ -157,7 +158,11 @@ class _Assembly:
         workloads = []
         for key in sorted(teams.keys() | groups.keys()):
             team = teams.get(key) or _Team()
-            made = self._grouped(key, groups[key], team) if key in groups else self._ungrouped(key, team)
+            if key not in groups:
+                workloads.append(self._ungrouped(key, team))
+                pods += self._placed(team.pods, _ALONE)
+                continue
+            made = self._grouped(key, groups[key], team)
             self._check_topology(made.gang, topologies)
             workloads.append(made)
             pods += self._placed(team.pods, made.gang)
@@ -177,6 +182,7 @@ class _Assembly:
             team.pods.append(pod(seen, workload_, self._now, complain, devices.get(key, ())))
             team.claims.append(pod_claim(seen, self._classes, complain))
             team.least = max(team.least, least)
+            team.named = team.named or notes_of(seen).pod_group is not None
         return teams
 
     def _grouped(self, key: str, seen: objects.PodGroup, team: "_Team") -> model.Workload:
@@ -194,18 +200,18 @@ class _Assembly:
         )
 
     def _ungrouped(self, key: str, team: "_Team") -> model.Workload:
-        first = team.pods[0]
-        self._at = self._given[objects.Pod][first.key]
-        if len(team.claims) > 1 or team.claims[0].runai_queue:
-            self._warn_of_queues(team.claims)
-        if notes_of(self._at.object).pod_group:
+        claims, first = team.claims, team.pods[0]
+        if team.named or len(claims) > 1 or claims[0].runai_queue:
+            self._at = self._given[objects.Pod][first.key]
+            self._warn_of_queues(claims)
+        if team.named:
             self._warn(f"its PodGroup {key} is not given: counted as a gang with a minimum of {team.least}")
         return workload(
             key,
-            team.claims,
-            model.Gang(minimum=team.least),
+            claims,
+            _ALONE if team.least == 1 else model.Gang(minimum=team.least),
             default_queue=self._settings.default_queue,
-            created=min(p.created for p in team.pods),
+            created=first.created if len(team.pods) == 1 else min(p.created for p in team.pods),
         )
 
     def _placed(self, pods: Iterable[model.Pod], of: model.Gang) -> Iterable[model.Pod]:
@@ -268,22 +274,25 @@ class _Assembly:
 
 
 class _Team:
-    """The pods of one workload in the order of their names, what they say of it, and the minimum without a PodGroup."""
+    """The pods of one workload in the order of their names, what they say of it, its minimum without a PodGroup."""
+
+    __slots__ = ("claims", "least", "named", "pods")
 
     def __init__(self) -> None:
         self.pods: list[model.Pod] = []
         self.claims: list[Claim] = []
         self.least = 1
+        self.named = False
 
 
 def _key(seen: objects.Object) -> str:
-    if isinstance(seen, objects.PodOwner):
-        return f"{seen.kind}/{key_of(seen)}"
-    return name_of(seen) if isinstance(seen, _CLUSTER_WIDE) else key_of(seen)
+    if type(seen) in _CLUSTER_WIDE:
+        return name_of(seen)
+    return f"{seen.kind}/{key_of(seen)}" if isinstance(seen, objects.PodOwner) else key_of(seen)
 
 
 def _thing(one: Found) -> str:
-    key = name_of(one.object) if isinstance(one.object, _CLUSTER_WIDE) else key_of(one.object)
+    key = name_of(one.object) if type(one.object) in _CLUSTER_WIDE else key_of(one.object)
     return f"{one.kind} {key}"
 
 

@@ -18,6 +18,10 @@ class Form(msgspec.Struct, rename="camel", gc=False):
     """What all forms have in common: names as in JSON, and never part of a circle."""
 
 
+class Frozen(msgspec.Struct, rename="camel", gc=False, frozen=True):
+    """As `Form`, for what is looked up by its hash."""
+
+
 class Header(Form):
     """What every object says of itself first; a list has items as well."""
 
@@ -26,7 +30,7 @@ class Header(Form):
     items: list[msgspec.Raw] | None = None
 
 
-class Owner(Form, frozen=True):
+class Owner(Frozen, frozen=True):
     """An entry of `metadata.ownerReferences`."""
 
     kind: str = ""
@@ -35,7 +39,7 @@ class Owner(Form, frozen=True):
     controller: bool | None = None
 
 
-class Notes(Form, frozen=True):
+class Notes(Frozen, frozen=True):
     """The annotations that gpuyard knows; all others are passed over."""
 
     pod_group: Text = msgspec.field(name="pod-group-name", default=None)
@@ -121,7 +125,7 @@ class Node(Object):
 # --- pods -------------------------------------------------------------------------------------------------------------
 
 
-class Requests(Form, frozen=True):
+class Requests(Frozen, frozen=True):
     """The resources of a container that gpuyard counts."""
 
     gpu: Number | None = msgspec.field(name="nvidia.com/gpu", default=None)
@@ -129,14 +133,14 @@ class Requests(Form, frozen=True):
     memory: Number | None = None
 
 
-class Resources(Form, frozen=True):
+class Resources(Frozen, frozen=True):
     """`resources` of a container; what has a limit only is requested at that limit, as the API server has it."""
 
     requests: Requests | None = None
     limits: Requests | None = None
 
 
-class Container(Form, frozen=True):
+class Container(Frozen, frozen=True):
     """A container. An init container that always restarts is a sidecar."""
 
     resources: Resources | None = None

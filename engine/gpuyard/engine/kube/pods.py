@@ -9,13 +9,15 @@ any other           yes     yes         Terminating
 Pending             no      yes         Pending, and never started: it is about to go
 """
 
+from collections.abc import Iterable
+
 from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.faults import Complain
-from gpuyard.engine.kube.meta import created, key_of, labels_of, meta_of, read
+from gpuyard.engine.kube.meta import NO_META, created, key_of, meta_of, read
 from gpuyard.engine.kube.quantity import count
 from gpuyard.engine.kube.shapes import shape
 from gpuyard.engine.kube.times import moment
-from gpuyard.engine.model import Labels, Pod, State
+from gpuyard.engine.model import NO_LABELS, Labels, Pod, State
 
 GPU_GROUP = "runai-gpu-group"
 """Label of the shared GPU a pod stands on; on several GPUs `runai-gpu-group/NAME` each."""
@@ -33,7 +35,9 @@ _LEADERS = frozenset(
         ("leaderworkerset.sigs.k8s.io/worker-index", "0"),
     }
 )
-_LEADER_LABELS = frozenset(key for key, _ in _LEADERS)
+_TELLING = frozenset({SUB_GROUP, TASK_PRIORITY, *(key for key, _ in _LEADERS)})
+"""The labels by which a pod tells its part in a gang; most pods have none."""
+
 _PHASES = {
     "Pending": State.PENDING,
     "Running": State.RUNNING,
@@ -53,8 +57,9 @@ def pod(seen: objects.Pod, workload: str, now: int, complain: Complain, devices:
 
     `devices` are the indices of its GPUs on the node, where the caller can tell them from `device_ids`.
     """
-    spec, status, meta = seen.spec or _NO_SPEC, seen.status or _NO_STATUS, meta_of(seen)
-    labels, state = labels_of(seen), _state(seen, complain)
+    spec, status, meta = seen.spec or _NO_SPEC, seen.status or _NO_STATUS, seen.metadata or NO_META
+    labels, state = meta.labels or NO_LABELS, _state(spec, status, meta, complain)
+    plain = _TELLING.isdisjoint(labels)
     node = "" if state is State.PENDING else spec.node_name or ""
     asked = shape(spec, meta.annotations, complain)
     owner = owner_of(seen)
@@ -63,7 +68,7 @@ def pod(seen: objects.Pod, workload: str, now: int, complain: Complain, devices:
         key=key_of(seen),
         uid=meta.uid or "",
         workload=workload,
-        group=labels.get(SUB_GROUP, ""),
+        group="" if plain else labels.get(SUB_GROUP, ""),
         shape=asked,
         state=state,
         node=node,
@@ -72,8 +77,8 @@ def pod(seen: objects.Pod, workload: str, now: int, complain: Complain, devices:
         started=read(moment, status.start_time, "status.startTime", complain, None),
         deleted_at=read(moment, meta.deletion_timestamp, "metadata.deletionTimestamp", complain, None),
         nominated=status.nominated_node_name or "" if state is State.PENDING else "",
-        task_priority=_task_priority(labels[TASK_PRIORITY], complain) if TASK_PRIORITY in labels else 0,
-        leader=not _LEADER_LABELS.isdisjoint(labels) and not _LEADERS.isdisjoint(labels.items()),
+        task_priority=0 if plain else _task_priority(labels, complain),
+        leader=not plain and not _LEADERS.isdisjoint(labels.items()),
         gpu_groups=_gpu_groups(labels, asked.devices, key_of(seen)) if asked.shared and holds else (),
         devices=devices if holds else (),
         owner=(owner.uid or f"{owner.kind}/{owner.name}") if owner and owner.kind not in _KEEPS_NAMES else "",
@@ -94,43 +99,45 @@ def owner_of(seen: objects.Pod) -> objects.Owner | None:
 def device_ids(seen: objects.Pod) -> tuple[str, ...]:
     """The ids of the GPUs that kubelet gave to the pod's containers."""
     status = seen.status or _NO_STATUS
-    if not status.container_statuses and not status.init_container_statuses:
-        return ()
-    return tuple(
-        device.resource_id
-        for container in [*(status.init_container_statuses or ()), *(status.container_statuses or ())]
-        for resource in container.allocated_resources_status or ()
-        if resource.name == GPU_RESOURCE
-        for device in resource.resources or ()
-    )
+    ids: tuple[str, ...] = ()
+    for containers in (status.init_container_statuses, status.container_statuses):
+        for container in containers or ():
+            if container.allocated_resources_status:
+                ids += _gpu_ids(container.allocated_resources_status)
+    return ids
 
 
-def _state(seen: objects.Pod, complain: Complain) -> State:
-    phase = (seen.status or _NO_STATUS).phase or "Pending"
+def _gpu_ids(resources: Iterable[objects.AllocatedResource]) -> tuple[str, ...]:
+    return tuple(d.resource_id for r in resources if r.name == GPU_RESOURCE for d in r.resources or ())
+
+
+def _state(spec: objects.PodSpec, status: objects.PodStatus, meta: objects.Meta, complain: Complain) -> State:
+    phase = status.phase or "Pending"
     state = _PHASES.get(phase)
     if state is None:
         complain("status.phase", f"{phase!r} is none of {', '.join(_PHASES)}")
         return State.PENDING
-    node, deleted = bool((seen.spec or _NO_SPEC).node_name), meta_of(seen).deletion_timestamp is not None
-    if state is State.RUNNING and not node:
-        complain("spec.nodeName", f"missing, though status.phase is {phase}")
     if state in _OVER:
         return state
-    if not node or (state is State.PENDING and not deleted and not _is_bound(seen)):
+    if not spec.node_name:
+        if state is State.RUNNING:
+            complain("spec.nodeName", f"missing, though status.phase is {phase}")
         return State.PENDING
-    if deleted:
+    if meta.deletion_timestamp is not None:
         return State.TERMINATING
-    return State.BOUND if state is State.PENDING else state
+    if state is State.PENDING:
+        return State.BOUND if _is_bound(status) else State.PENDING
+    return state
 
 
-def _is_bound(seen: objects.Pod) -> bool:
+def _is_bound(status: objects.PodStatus) -> bool:
     """Whether a node named in the spec is more than a wish: binding sets the condition, kubelet the start."""
-    status = seen.status or _NO_STATUS
     scheduled = any(c.type == "PodScheduled" and c.status == "True" for c in status.conditions or ())
     return scheduled or status.start_time is not None
 
 
-def _task_priority(text: str, complain: Complain) -> int:
+def _task_priority(labels: Labels, complain: Complain) -> int:
+    text = labels.get(TASK_PRIORITY, "0")
     if len(text) > _LONGEST_NUMBER or not text.removeprefix("-").isdecimal():
         complain(f"metadata.labels.{TASK_PRIORITY}", f"{text!r} is not a whole number")
         return 0

@@ -14,6 +14,8 @@ from gpuyard.engine.model import GPU, Shape
 MOST_GPUS = 4096
 """More GPUs on one node, or asked for by one pod, are taken for a mistake."""
 
+_Containers = tuple[objects.Container, ...]
+
 _NULL = b"null"
 _NO_RESOURCES = objects.Resources()
 _NO_REQUESTS = objects.Requests()
@@ -35,71 +37,62 @@ class Need(NamedTuple):
         return Need(max(self[0], other[0]), max(self[1], other[1]), max(self[2], other[2]))
 
 
-class _Asked(NamedTuple):
-    """Everything in a pod that its shape follows from."""
-
-    containers: tuple[objects.Container, ...]
-    init_containers: tuple[objects.Container, ...]
-    overhead: objects.Requests | None
-    selector: tuple[tuple[str, str], ...]
-    affinity: bytes
-    tolerations: bytes
-    fraction: str | None
-    memory: str | None
-    devices: str | None
-
-
 def shape(spec: objects.PodSpec, notes: objects.Notes | None, complain: Complain) -> Shape:
     """The shape of a pod. Equal pods get the same object."""
-    notes = notes or NO_NOTES
+    selector = spec.node_selector
     found, complaints = _read(
-        _Asked(
-            spec.containers or (),
-            spec.init_containers or (),
-            spec.overhead,
-            tuple(sorted(spec.node_selector.items())) if spec.node_selector else (),
-            bytes(spec.affinity),
-            bytes(spec.tolerations),
-            notes.gpu_fraction,
-            notes.gpu_memory,
-            notes.num_devices,
-        )
+        spec.containers or (),
+        spec.init_containers or (),
+        spec.overhead,
+        tuple(sorted(selector.items())) if selector else (),
+        bytes(spec.affinity),
+        bytes(spec.tolerations),
+        notes or NO_NOTES,
     )
     for field, why in complaints:
         complain(field, why)
     return found
 
 
-def need(spec: _Asked, complain: Complain) -> Need:
+def need(init_containers: _Containers, containers: _Containers, complain: Complain) -> Need:
     """What the containers of a pod take together.
 
     Init containers run one after the other, each beside the sidecars that were started before it; then all main
     containers run beside all sidecars.
     """
     sidecars, peak = Need(), Need()
-    for own, container in _each(spec.init_containers, "spec.initContainers", complain):
+    for own, container in _each(init_containers, "spec.initContainers", complain):
         if container.restart_policy == "Always":
             sidecars = sidecars.plus(own)
             peak = peak.at_least(sidecars)
         else:
             peak = peak.at_least(sidecars.plus(own))
     running = sidecars
-    for own, _ in _each(spec.containers, "spec.containers", complain):
+    for own, _ in _each(containers, "spec.containers", complain):
         running = running.plus(own)
-    total = running.at_least(peak)
-    return total.plus(_amounts(spec.overhead, _NO_REQUESTS, "spec.overhead", complain)) if spec.overhead else total
+    return running.at_least(peak)
 
 
 @lru_cache(maxsize=1 << 13)
-def _read(asked: _Asked) -> tuple[Shape, tuple[tuple[str, str], ...]]:
+def _read(  # noqa: PLR0913, PLR0917 - all that a shape follows from, hashable
+    containers: _Containers,
+    init_containers: _Containers,
+    overhead: objects.Requests | None,
+    selector: tuple[tuple[str, str], ...],
+    affinity: bytes,
+    tolerated: bytes,
+    notes: objects.Notes,
+) -> tuple[Shape, tuple[tuple[str, str], ...]]:
     complaints: list[tuple[str, str]] = []
 
     def complain(field: str, why: str) -> None:
         complaints.append((field, why))
 
-    taken = need(asked, complain)
-    place = standing(b"" if asked.affinity == _NULL else asked.affinity, complain)
-    fraction, memory, devices = _shared(asked, taken.gpus, complain)
+    taken = need(init_containers, containers, complain)
+    if overhead is not None:
+        taken = taken.plus(_amounts(overhead, _NO_REQUESTS, "spec.overhead", complain))
+    place = standing(b"" if affinity == _NULL else affinity, complain)
+    fraction, memory, devices = _shared(notes, taken.gpus, complain)
     if taken.gpus > MOST_GPUS:
         complain("spec.containers", f"ask for {taken.gpus} GPUs, more than {MOST_GPUS}")
     made = Shape(
@@ -109,12 +102,12 @@ def _read(asked: _Asked) -> tuple[Shape, tuple[tuple[str, str], ...]]:
         devices=devices,
         cpu=taken.cpu,
         memory=taken.memory,
-        selector=asked.selector,
+        selector=selector,
         affinity=place.affinity,
         preferred=place.preferred,
         pod_affinity=place.pod_affinity,
         pod_anti_affinity=place.pod_anti_affinity,
-        tolerations=tolerations(b"" if asked.tolerations == _NULL else asked.tolerations, complain),
+        tolerations=tolerations(b"" if tolerated == _NULL else tolerated, complain),
     )
     return made, tuple(complaints)
 
@@ -141,17 +134,16 @@ def _amounts(requests: objects.Requests, limits: objects.Requests, field: str, c
     )
 
 
-def _shared(asked: _Asked, gpus: int, complain: Complain) -> tuple[int, int, int]:
+def _shared(notes: objects.Notes, gpus: int, complain: Complain) -> tuple[int, int, int]:
     """(milli-GPUs, MiB, devices) of a pod that asks for shares of GPUs; the three ways to ask exclude each other."""
-    fraction = read(_fraction, asked.fraction, "metadata.annotations.gpu-fraction", complain, 0)
-    memory = read(_positive, asked.memory, "metadata.annotations.gpu-memory", complain, 0)
-    devices = read(_positive, asked.devices, "metadata.annotations.gpu-fraction-num-devices", complain, 1)
-    ways = [name for name, x in (("gpu-memory", asked.memory), ("gpu-fraction", asked.fraction)) if x is not None]
-    if gpus:
-        ways.append("nvidia.com/gpu")
+    fraction = read(_fraction, notes.gpu_fraction, "metadata.annotations.gpu-fraction", complain, 0)
+    memory = read(_positive, notes.gpu_memory, "metadata.annotations.gpu-memory", complain, 0)
+    devices = read(_positive, notes.num_devices, "metadata.annotations.gpu-fraction-num-devices", complain, 1)
+    asked = (("gpu-memory", notes.gpu_memory), ("gpu-fraction", notes.gpu_fraction), ("nvidia.com/gpu", gpus or None))
+    ways = [name for name, value in asked if value is not None]
     if len(ways) > 1:
         complain(f"metadata.annotations.{ways[0]}", f"excludes {ways[-1]}: keep one of them")
-    if asked.devices is not None and (asked.fraction is None and asked.memory is None):
+    if notes.num_devices is not None and not (fraction or memory):
         complain("metadata.annotations.gpu-fraction-num-devices", "needs gpu-fraction or gpu-memory beside it")
     return fraction, memory, devices
 

@@ -11,8 +11,8 @@ import msgspec
 from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.faults import Complain
 from gpuyard.engine.kube.gangs import Owners, owned_gang
-from gpuyard.engine.kube.meta import key_of, labels_of, namespace_of, notes_of, read
-from gpuyard.engine.model import Gang, Workload
+from gpuyard.engine.kube.meta import NO_META, NO_NOTES, key_of, labels_of, namespace_of, notes_of, read
+from gpuyard.engine.model import NO_LABELS, Gang, Workload
 from gpuyard.engine.settings import duration
 
 A = TypeVar("A")
@@ -77,9 +77,10 @@ def workload_key(
 
     `pod_groups` are the PodGroups by key: a pod that belongs to none of them never gets the key of one.
     """
-    group = notes_of(seen).pod_group
-    found = owned_gang(seen, owners, complain)
-    if group:
+    meta = seen.metadata or NO_META
+    notes = meta.annotations or NO_NOTES
+    found = owned_gang(seen, owners, complain) if owners or notes.batch_minimum else None
+    if group := notes.pod_group:
         return f"{namespace_of(seen)}/{group}", found[1] if found else 1
     key, least = found or (key_of(seen), 1)
     return (f"{key}.alone" if key in pod_groups else key), least
@@ -87,7 +88,8 @@ def workload_key(
 
 def pod_claim(seen: objects.Pod, classes: Classes, complain: Complain) -> Claim:
     """What a pod says of its workload."""
-    spec, labels = seen.spec or _NO_SPEC, labels_of(seen)
+    spec, meta = seen.spec or _NO_SPEC, seen.metadata or NO_META
+    labels, notes = meta.labels or NO_LABELS, meta.annotations or NO_NOTES
     scheduler = spec.scheduler_name or ""
     named = labels.get(PRIORITY_CLASS) or spec.priority_class_name or ""
     return Claim(
@@ -97,15 +99,15 @@ def pod_claim(seen: objects.Pod, classes: Classes, complain: Complain) -> Claim:
         priority_class=named,
         priority=_priority(named, spec.priority, classes, complain),
         preemptible=_preemptible(labels.get(PREEMPTIBILITY), f"metadata.labels.{PREEMPTIBILITY}", complain),
-        preemption_delay=_delay(seen, complain),
-        staleness_grace=_grace(seen, complain),
-        display=notes_of(seen).display or "",
+        preemption_delay=_delay(None, notes, complain) if notes.preemption_delay else None,
+        staleness_grace=_grace(None, notes, complain) if notes.staleness_grace else None,
+        display=notes.display or "",
     )
 
 
 def group_claim(seen: objects.PodGroup, classes: Classes, complain: Complain) -> Claim:
     """What a PodGroup says of its workload: `spec` before labels and annotations."""
-    spec, labels = seen.spec or objects.PodGroupSpec(), labels_of(seen)
+    spec, labels, notes = seen.spec or objects.PodGroupSpec(), labels_of(seen), notes_of(seen)
     named = labels.get(PRIORITY_CLASS) or spec.priority_class_name or ""
     answer, label = spec.preemptibility, labels.get(PREEMPTIBILITY)
     return Claim(
@@ -114,9 +116,9 @@ def group_claim(seen: objects.PodGroup, classes: Classes, complain: Complain) ->
         priority_class=named,
         priority=_priority(named, None, classes, complain),
         preemptible=_preemptible(answer or label, "spec.preemptibility" if answer else PREEMPTIBILITY, complain),
-        preemption_delay=_delay(seen, complain, spec.preemption_delay),
-        staleness_grace=_grace(seen, complain, spec.staleness_grace_period),
-        display=notes_of(seen).display or "",
+        preemption_delay=_delay(spec.preemption_delay, notes, complain),
+        staleness_grace=_grace(spec.staleness_grace_period, notes, complain),
+        display=notes.display or "",
     )
 
 
@@ -198,13 +200,12 @@ def _preemptible(answer: str | None, field: str, complain: Complain) -> bool | N
     return _ANSWERS.get(answer)
 
 
-def _delay(seen: objects.Object, complain: Complain, said: str | None = None) -> int | None:
-    return _either(said, "spec.preemptionDelay", notes_of(seen).preemption_delay, "preemption-delay", complain)
+def _delay(said: str | None, notes: objects.Notes, complain: Complain) -> int | None:
+    return _either(said, "spec.preemptionDelay", notes.preemption_delay, "preemption-delay", complain)
 
 
-def _grace(seen: objects.Object, complain: Complain, said: str | None = None) -> int | None:
-    note = notes_of(seen).staleness_grace
-    return _either(said, "spec.stalenessGracePeriod", note, "staleness-grace-period", complain)
+def _grace(said: str | None, notes: objects.Notes, complain: Complain) -> int | None:
+    return _either(said, "spec.stalenessGracePeriod", notes.staleness_grace, "staleness-grace-period", complain)
 
 
 def _either(said: str | None, field: str, note: str | None, name: str, complain: Complain) -> int | None:

@@ -1,0 +1,30 @@
+"""`gpuyard gpu` as people call it: what it refuses before it asks a cluster, and when there is none."""
+
+import pytest
+from click.testing import CliRunner, Result
+from gpuyard.cli.gpu import gpu
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(gpu, ["--kubeconfig", "/nowhere", *arguments])
+
+
+def test_without_a_cluster_it_says_so_and_ends_with_3() -> None:
+    found = run("list")
+    assert found.exit_code == 3
+    assert "/nowhere" in found.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("fail", "node-1"), "names no GPU; write NODE/INDEX or NODE/ID"),
+        (("heal", "node-1"), "names no GPU"),
+        (("set", "node-1", "faults"), "is not KEY=VALUE"),
+        (("set", "node-1", "faults=["), "is no YAML value"),
+        (("list", "-o", "xml"), "not one of"),
+    ],
+)
+def test_bad_usage_ends_with_2_and_the_remedy(arguments: tuple[str, ...], message: str) -> None:
+    found = run(*arguments)
+    assert (found.exit_code, message in found.output) == (2, True)
