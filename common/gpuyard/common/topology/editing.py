@@ -36,8 +36,11 @@ def _place(text: str, node: str, gpu: int | None) -> yaml.MappingNode:
 
 
 def _node(root: Element, name: str) -> Element:
-    if form_of(root) is Form.NODE:
+    form = form_of(root)
+    if form is Form.NODE:
         return root
+    if form is Form.POOLS:
+        root.fail("describes pools; the map of a single node is what can be changed for one node")
     nodes = dict(dict(root.entries())["nodes"].entries())
     if name not in nodes:
         root.fail(f"names no node {name!r}")
