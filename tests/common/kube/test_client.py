@@ -176,7 +176,7 @@ async def test_a_silent_watch_ends_after_the_idle_time(wire: Wire) -> None:
 async def test_each_event_moves_the_idle_time_on(wire: Wire) -> None:
     async def talk() -> None:
         for number in range(4):
-            await asyncio.sleep(0.25)
+            await asyncio.sleep(0.4)
             await wire.put(f"p{number}")
 
     lines: list[bytes] = []
@@ -185,7 +185,7 @@ async def test_each_event_moves_the_idle_time_on(wire: Wire) -> None:
         async for some in client.watch(PODS.within(), {"resourceVersion": "100"}):
             lines.extend(some)
 
-    async with client_of(wire, idle=0.5) as client, asyncio.TaskGroup() as group:
+    async with client_of(wire, idle=1) as client, asyncio.TaskGroup() as group:
         group.create_task(talk())
         with pytest.raises(UnreachableError):
             await listen(client)
