@@ -1,4 +1,4 @@
-"""What one changed pod costs in a big cluster: the next snapshot and a cycle over it; and the memory of the snapshot."""
+"""What one changed pod costs in a big cluster: the next snapshot and a cycle over it; and the snapshot's memory."""
 
 import itertools
 import tracemalloc

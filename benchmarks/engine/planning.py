@@ -15,9 +15,9 @@ HOW = "benchmarks.engine.planning"
 GROWTH = 5.5
 
 
-def cycle(snapshot: Snapshot, expected: dict[type, int], **settings: int) -> None:
+def cycle(snapshot: Snapshot, expected: dict[type, int], max_moved: int = 16) -> None:
     """Run one cycle and make sure that it did its work."""
-    actions = Cycle(snapshot, Settings(**settings)).run().actions
+    actions = Cycle(snapshot, Settings(max_moved=max_moved)).run().actions
     found = {kind: sum(isinstance(action, kind) for action in actions) for kind in expected}
     if found != expected:
         raise AssertionError(f"the cycle gave {found}, not {expected}")

@@ -20,8 +20,9 @@ def empty_nodes(count: int) -> list[Node]:
 def queues(count: int, *, quota: int) -> list[Queue]:
     """Queues under one department, each with this quota of GPUs."""
     root = Queue(name="all", quota=NO_BOUND, limit=NO_BOUND)
-    bounds = {"quota": NO_BOUND._replace(gpu=quota * GPU), "limit": NO_BOUND}
-    return [root, *(Queue(name=f"queue-{n:02}", parent="all", created=n, **bounds) for n in range(count))]
+    each = NO_BOUND._replace(gpu=quota * GPU)
+    names = (f"queue-{n:02}" for n in range(count))
+    return [root, *(Queue(name=name, parent="all", quota=each, limit=NO_BOUND) for name in names)]
 
 
 def gangs(
@@ -69,7 +70,7 @@ def to_fill(pods: int) -> Snapshot:
 
 
 def to_reclaim(gpus: int) -> Snapshot:
-    """Twice as many GPUs as asked for, full of one-GPU pods of one queue; another asks for the half that is its quota."""
+    """A full cluster of one queue's one-GPU pods; another queue asks for the half that is its quota."""
     nodes = empty_nodes(2 * gpus // 8)
     places = [node.name for node in nodes for _ in range(8)]
     parts = (
@@ -91,7 +92,7 @@ def to_consolidate(nodes: int) -> Snapshot:
 
 
 def full(nodes: int, pods: int, waiting: int) -> Snapshot:
-    """A full cluster of 20 queues at their quotas, and workloads of theirs that cannot run: nobody may lose for them."""
+    """A full cluster of 20 queues at their quotas, and workloads of theirs that wait: nobody may lose for them."""
     fleet = empty_nodes(nodes)
     running = pods - waiting
     whole = min(running, nodes * 8)

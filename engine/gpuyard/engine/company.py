@@ -1,7 +1,7 @@
 """Pod affinity and anti-affinity: who is where, domain by domain.
 
-Pods on their way out do not count for a promise, but they do for a start: nobody is bound next to a pod he must not meet
-before that one has left.
+Pods on their way out do not count for a promise, but they do for a start: nobody is bound next to a pod that he must
+not meet before that one has left.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Which physical GPUs of a node a pod has, by index: what the input says, and the lowest free ones where it says nothing."""
+"""Which GPUs of its node a pod has, by index: those that the input names, else the lowest free ones."""
 
 from collections.abc import Iterable
 

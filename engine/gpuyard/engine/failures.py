@@ -1,7 +1,7 @@
 """What has failed already, so that its like need not be tried again.
 
-`Equals` remembers chunks of exactly the same shapes: while places only get fewer, they fail the same way. `Harder` is for the
-searches for victims: a workload with the same constraints that is not easier to place than one that failed is passed over.
+`Equals` remembers chunks of exactly the same shapes: while places only get fewer, they fail the same way. `Harder` is
+for the searches for victims: a workload with the same constraints as one that failed, and not easier, is passed over.
 """
 
 from collections.abc import Sequence
@@ -54,10 +54,7 @@ class Harder:
             return False
         if len(failed) > len(sizes):
             return False
-        for size, other in zip(sizes, failed, strict=False):
-            if size != other and at_most(size, other):
-                return False
-        return True
+        return not any(size != other and at_most(size, other) for size, other in zip(sizes, failed, strict=False))
 
     def remember(self, team: Team, scope: str = "") -> None:
         """Note a failure."""

@@ -116,7 +116,7 @@ def _has_surplus(team: Team, gang: Gang) -> bool:
 
 
 def shortfall(team: Team, exists: Callable[[Pod], bool]) -> tuple[int, int, str] | None:
-    """For a gang that is not whole: pods that exist, pods needed, the sub-group that is short; None when it is whole."""
+    """Of a gang that is not whole: pods that exist, pods needed, the sub-group that is short; None: it is whole."""
     counts: dict[str, int] = {}
     for pod in team.pods:
         if exists(pod):

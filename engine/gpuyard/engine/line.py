@@ -1,6 +1,6 @@
-"""The lines in which workloads are taken: those that wait, best first, and those that could lose their places, worst first.
+"""The lines in which workloads are taken: who waits, best first, and who could lose their places, worst first.
 
-Both walk the tree of queues from the root, comparing queues by their best workload, and look again after each one taken.
+Both walk the tree of queues from the root, comparing queues by their best workload, and look again after each one.
 """
 
 from bisect import bisect_left, insort
@@ -283,7 +283,7 @@ class Pools:
 
 
 class VictimLine:
-    """Workloads that could lose their places, worst first, out of the queues given; `eligible` has the last word on each."""
+    """Workloads of some queues that could lose their places, worst first; `eligible` has the last word on each."""
 
     def __init__(self, scratch: Scratch, pools: Pools, queues: Iterable[str], eligible: Callable[[Team], bool]) -> None:
         self._scratch = scratch

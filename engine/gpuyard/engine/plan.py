@@ -1,13 +1,13 @@
-"""One cycle: allocate, consolidate, reclaim, preempt, evict stale gangs, each phase seeing what the earlier ones decided.
+"""One cycle: each phase sees what the earlier ones decided.
 
-    phase         whose turn                                  who may lose                         accepted when
-    allocate      all that wait, in line                      nobody                               there is room
-    consolidate   preemptible, enough free in sum             preemptible, any queue               everybody has a place again
-    reclaim       its queue below its fair share              preemptible of other queues          the queues' rules hold (`reclaim`)
-    preempt       all                                         same queue, lower priority           the workload has a place
-    evict-stale   –                                           gangs too long below their minimum   always
+    phase         whose turn                        who may lose                          accepted when
+    allocate      all that wait, in line            nobody                                there is room
+    consolidate   preemptible, enough free in sum   preemptible, any queue                all have a place again
+    reclaim       its queue below its fair share    preemptible of other queues           the queues' rules hold
+    preempt       all                               same queue, lower priority            it has a place
+    evict-stale   nobody's                          gangs too long below their minimum    always
 
-`Cycle.steps` can be stepped: it yields after each workload and each trial, so that a caller can do other work in between.
+`Cycle.steps` can be stepped: it yields after each workload and each trial, so that a caller can do other work between.
 """
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
@@ -73,8 +73,15 @@ class Cycle:
 
     def steps(self) -> Steps:
         """Carry out the phases that the settings name, one decision at a time."""
+        phases: Mapping[Phase, Callable[[], Steps]] = {
+            "allocate": self._allocate,
+            "consolidate": self._consolidate,
+            "reclaim": self._reclaim,
+            "preempt": self._preempt,
+            "evict-stale": self._evict_stale,
+        }
         for phase in self.settings.phases:
-            yield from _PHASES[phase](self)
+            yield from phases[phase]()
 
     # --- who waits
 
@@ -333,7 +340,7 @@ class Cycle:
         )
 
     def _is_free_to_go(self, trigger: Team, team: Team, pods: Sequence[Pod], *, reclaims: bool) -> bool:
-        """Whether a chunk is not protected by its run time (down to the minimum), by a budget, or by an earlier eviction."""
+        """Whether a chunk is not protected by run time (above its minimum), a budget, or an earlier eviction."""
         if self.guard.spares(pods):
             return False
         mine, theirs = trigger.workload.queue or "", team.workload.queue or ""
@@ -399,11 +406,3 @@ class Cycle:
 
 
 _NEWLY_PLACED = frozenset({Status.BOUND, Status.NOMINATED, Status.MOVED})
-
-_PHASES: Mapping[Phase, Callable[[Cycle], Steps]] = {
-    "allocate": Cycle._allocate,
-    "consolidate": Cycle._consolidate,
-    "reclaim": Cycle._reclaim,
-    "preempt": Cycle._preempt,
-    "evict-stale": Cycle._evict_stale,
-}

@@ -1,7 +1,7 @@
 """Places promised before this cycle: by kube-scheduler's nominations, and by plans that are not finished yet.
 
-A plan's promise is for the pod it names, or for the first pod of the same owner with an equal shape. Where that pod does not
-exist yet, a *ghost* stands in line in its place, so that nobody behind it gets the room.
+A plan's promise is for the pod it names, or for the first pod of the same owner with an equal shape. Where that pod
+does not exist yet, a *ghost* stands in line in its place, so that nobody behind it gets the room.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from gpuyard.engine.snapshot import Snapshot
 
 
 def standing_places(snapshot: Snapshot) -> tuple[dict[str, Standing], list[tuple[Workload, Pod]]]:
-    """The promised place of each pod that waits, and the ghosts of those that do not exist yet (with places as well)."""
+    """The promised places of pods that wait, and the ghosts of those that do not exist yet (with places as well)."""
     places = {pod.key: Standing(pod.nominated) for pod in snapshot.nominated.values()}
     ghosts = []
     taken: set[str] = set()

@@ -1,4 +1,4 @@
-"""What keeps a running workload safe for now: its minimum run time, its disruption budgets, an eviction it has had already."""
+"""What keeps a running workload safe: its minimum run time, disruption budgets, an eviction it has had already."""
 
 from collections.abc import Collection, Iterable, Sequence
 

@@ -42,7 +42,7 @@ def starved(queue: Account, need: Amounts) -> bool:
     return plus_at_most(queue.allocated, need, queue.quota)
 
 
-def fair_to_all(
+def fair_to_all(  # noqa: PLR0913 - both sides, and the two settings of the rule
     accounts: Accounts,
     taker: str,
     need: Amounts,

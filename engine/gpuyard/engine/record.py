@@ -1,4 +1,4 @@
-"""The decisions of a cycle as they were made, and the actions that follow: who starts, who is promised a place, who must go."""
+"""The decisions of a cycle as they were made, and the actions that follow from them."""
 
 from collections.abc import Iterable, Sequence
 
@@ -72,8 +72,8 @@ class Record:
     def _placed(self, phase: Phase, pod: Pod) -> None:
         place = self._scratch.place(pod)
         self.placements.pop(pod.key, None)
-        expected = pod.key not in self._scratch.snapshot.pods  # a promise's pod that does not exist yet only takes room
-        if not expected and place.status in (Status.BOUND, Status.NOMINATED, Status.MOVED):
+        is_ghost = pod.key not in self._scratch.snapshot.pods  # of a promise: it only takes room
+        if not is_ghost and place.status in (Status.BOUND, Status.NOMINATED, Status.MOVED):
             self.placements[pod.key] = _Placement(self._turn, phase, place)
 
     def _numbers(self, team: Team | None) -> Numbers | None:

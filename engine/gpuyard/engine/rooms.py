@@ -15,7 +15,7 @@ from gpuyard.engine.snapshot import Occupancy, Slot, Snapshot, share_of_gpu
 
 
 class Room:
-    """One node. `now` and `later` are free (whole GPUs, millicores, bytes, pods); `groups` the milli-GPUs in use of shared GPUs."""
+    """One node: what is free `now` and `later`, and of its shared `groups` the milli-GPUs in use now and later."""
 
     __slots__ = (
         "cpu_later",
@@ -91,7 +91,7 @@ class Room:
         return fresh <= self.now and all(self.joins(group, share, 0) for group in groups if group in self.groups)
 
     def choose_groups(self, shape: Shape, own: Sequence[str], *, spread: bool) -> tuple[str, ...]:
-        """The GPUs for a shared request that fits: the fullest first and whole free ones last, or the reverse to spread.
+        """The GPUs for a shared request that fits: the fullest first, whole free ones last; the reverse to spread.
 
         Of the whole ones those that the pod itself has left, then those that are free already, then those being freed.
         """
@@ -133,7 +133,7 @@ class Room:
 
 
 def _unused_names(taken: Collection[str], count: int) -> Iterator[str]:
-    """New names for shared GPUs of a node: `gpu-0`, `gpu-1`, …"""
+    """New names for shared GPUs of a node: `gpu-0`, `gpu-1` and so on."""
     number = 0
     while count > 0:
         name = f"gpu-{number}"

@@ -180,7 +180,7 @@ class Scratch:
         self._set(pod, Place(Status.NOMINATED, old.node, old.groups))
 
     def hold(self, node: str, shape: Shape, groups: tuple[str, ...], sign: int) -> None:
-        """Keep (-1) room for a pod that cannot take its promised place yet, even beyond what is free, or let go of it (1)."""
+        """Keep (-1) room for a pod that cannot take its promised place yet, even beyond what is free; or let go (1)."""
         self._log_shift(node, shape, groups, 0, sign)
 
     def _take(self, pod: Pod, place: Place, *, now: int) -> None:

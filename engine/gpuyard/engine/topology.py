@@ -1,7 +1,7 @@
 """Which nodes a gang may be spread over when its pods must, or would rather, stay within one domain of a topology.
 
-Domains that can hold all the pods are offered one after the other: the narrowest level first, from the preferred level up to
-the required one; within a level those with the fewest free places first. Pods that run already pin the required domain.
+Domains that can hold all the pods are offered one after the other: the narrowest level first, from the preferred level
+up to the required one; within a level those with the least room first. Pods that run already pin the required domain.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,14 +1,14 @@
 """Whom to evict for a workload, and only if it is enough.
 
-A search grows the number of the workload's pods that must fit (1, 2, 4, … then halving in), and for each number tries sets of
-victims, proposed by two generators in turn:
+A search grows the number of the workload's pods that must fit (1, 2, 4, … then halving in), and for each number tries
+sets of victims, proposed by two generators in turn:
 
     by node      victims one at a time in their order; for each node of the newest: all so far that touch that node
     by prefix    for gangs: nodes by what they would have free, smallest first; the shortest row of them that is enough
 
-A trial takes the set away and gives the workload and its victims places again, in the order of the queues. Who fits elsewhere
-is moved, who comes back to his own place is not evicted at all. The first set that holds up by the phase's own rule wins; then
-each victim that the plan can do without is left out again.
+A trial takes the set away and gives the workload and its victims places again, in the order of the queues. Who fits
+elsewhere is moved, who comes back to his own place is not evicted at all. The first set that holds up by the phase's
+own rule wins; then each victim that the plan can do without is left out again.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -236,19 +236,19 @@ class Search:
         return trial if success else None
 
     def _place_again(self, pods: Sequence[Pod], chunks: Chunks) -> bool:
-        """Give the workload and its victims places in queue order; then what is left of the victims, as far as it goes."""
+        """Give the workload and its victims places in queue order; then what is left of the victims."""
         line = WaitingLine(self._scratch, backlog=self._rules.backlog)
         line.push(self._trigger, self._scratch.need(pods))
         for key in dict.fromkeys(chunk.workload for chunk in chunks):
             line.push(self._scratch.team(key))
-        leftover = []
+        returned = []
         while (team := line.pop()) is not None:
-            if team is self._trigger:
-                if self._starter.refusal(team, pods) or not self._starter.promise(team, pods):
-                    return False
-            elif self._return(team):
-                leftover.append(team)
-        for team in leftover:
+            if team is not self._trigger:
+                returned.append(team)
+                self._return(team)
+            elif self._starter.refusal(team, pods) or not self._starter.promise(team, pods):
+                return False
+        for team in returned:
             while self._return(team):
                 pass
         for chunk in chunks:
