@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tarfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,7 +16,6 @@ from gpuyard.sandbox.kind.engines import Engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 
 class Store(Docker):
@@ -45,6 +45,8 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     monkeypatch.setattr(images, "_build", lambda _, image, *__: names.append(image))
     monkeypatch.setattr("gpuyard.sandbox.binaries.ensure", lambda *_: {})
+    monkeypatch.setattr("gpuyard.sandbox.kind.debian.base", lambda *_: "a-base")
+    monkeypatch.setattr("gpuyard.sandbox.golang.source", lambda *_: Path("/kind"))
     return names
 
 
@@ -128,7 +130,7 @@ def context(tmp_path: Path, programs: dict[str, Path]) -> Path:
         (files / name).write_text("x")
         (files / name).chmod(0o444)
     network = images._network_context(tmp_path / "network", programs)
-    return images._node_context(tmp_path / "node", network, programs, files)
+    return images._node_context(tmp_path / "node", network, images.Parts("a-base", programs, files))
 
 
 def test_the_nodes_programs_lie_where_they_are_looked_for(context: Path) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import shutil
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,10 +60,10 @@ def node(engine: Engine, folders: Folders, say: Say) -> str:
         if docker.pull(OFFICIAL):
             return OFFICIAL
     say("building a node image, since none can be pulled")
-    programs = binaries.ensure(PROGRAMS, folders, say)
+    parts = _parts(docker, folders, say)
     with held(folders.root / "kind" / "images.lock", lambda: say("another gpuyard is building it: waiting")):
         if not docker.has(built):
-            _build(docker, built, {name: found.path for name, found in programs.items()}, folders, say)
+            _build(docker, built, parts, folders.root / "kind" / "build", say)
             if engine.private:
                 _forget_others(docker, built)
     return built
@@ -105,25 +107,36 @@ def _key() -> str:
     return digest.hexdigest()[:12]
 
 
-def _build(docker: Docker, image: str, programs: Mapping[str, Path], folders: Folders, say: Say) -> None:
-    base = debian.base(docker, folders, say)
-    work = folders.root / "kind" / "build"
+@dataclass(frozen=True)
+class Parts:
+    """What a node image is made of: a base image, programs by name, and the files of kind's own base."""
+
+    base: str
+    programs: Mapping[str, Path]
+    kind_files: Path
+
+
+def _parts(docker: Docker, folders: Folders, say: Say) -> Parts:
+    with ThreadPoolExecutor(1) as beside:
+        # The base waits for the network, the programs for the processor.
+        base = beside.submit(debian.base, docker, folders, say)
+        programs = {name: found.path for name, found in binaries.ensure(PROGRAMS, folders, say).items()}
+        kind = golang.source(tools.catalogue()["kind"], "sigs.k8s.io/kind", folders, say)
+    return Parts(base.result(), programs, kind / "images" / "base" / "files")
+
+
+def _build(docker: Docker, image: str, parts: Parts, work: Path, say: Say) -> None:
     shutil.rmtree(work, ignore_errors=True)
     try:
-        network = _network_context(work / "network", programs)
-        docker.build(network, f"{NETWORK}:v1", base=base)
+        network = _network_context(work / "network", parts.programs)
+        docker.build(network, f"{NETWORK}:v1", base=parts.base)
         say("node image: pod network built")
-        context = _node_context(work / "node", network, programs, _kind_files(folders, say))
+        context = _node_context(work / "node", network, parts)
         docker.ask("save", "--output", str(context / "images" / "network.tar"), f"{NETWORK}:v1")
         say("node image: programs packed; installing Debian packages (about a minute)")
-        docker.build(context, image, base=base, kubernetes=kubernetes())
+        docker.build(context, image, base=parts.base, kubernetes=kubernetes())
     finally:
         shutil.rmtree(work, ignore_errors=True)
-
-
-def _kind_files(folders: Folders, say: Say) -> Path:
-    kind = tools.catalogue()["kind"]
-    return golang.source(kind, "sigs.k8s.io/kind", folders, say) / "images" / "base" / "files"
 
 
 def _network_context(context: Path, programs: Mapping[str, Path]) -> Path:
@@ -132,17 +145,17 @@ def _network_context(context: Path, programs: Mapping[str, Path]) -> Path:
     return context
 
 
-def _node_context(context: Path, network: Path, programs: Mapping[str, Path], kind_files: Path) -> Path:
+def _node_context(context: Path, network: Path, parts: Parts) -> Path:
     shutil.copytree(RECIPES / "node", context)
-    _copy_plain(kind_files, context / "kind-files")
-    _copy(programs, RUNTIME, context / "bin" / "local")
-    _copy(programs, NODE, context / "bin" / "node")
+    _copy_plain(parts.kind_files, context / "kind-files")
+    _copy(parts.programs, RUNTIME, context / "bin" / "local")
+    _copy(parts.programs, NODE, context / "bin" / "node")
     shutil.copy(network / "pod-network.yaml", context / "manifests" / "default-cni.yaml")
     (context / "images").mkdir()
     for program, reference in references().items():
         # CoreDNS is started by its path, as in its official image; the others are looked up.
         target = "coredns" if program == "coredns" else f"usr/local/bin/{program}"
-        files = {target: programs[program]}
+        files = {target: parts.programs[program]}
         write_image(context / "images" / f"{program}.tar", reference, files, tools.architecture(), [f"/{target}"])
     return context
 
