@@ -161,6 +161,11 @@ def test_where_no_single_change_helps_both_causes_are_named() -> None:
     assert [getattr(c.facts, "queue", "") for c in advice.causes] == ["a", "d"]
 
 
+def test_for_a_pod_that_the_plan_evicts_changes_are_tried_on_what_the_plan_leaves() -> None:
+    made = yard().nodes(1).queue("a", quota=4).queue("b", quota=4).running("b", gpus=8).pending("a")
+    assert AddNode(workload="ns/b-1", gpus=1) in changes(made, "b-1"), "the one that took its place moves there"
+
+
 def test_only_the_kinds_asked_for_are_tried() -> None:
     made = yard().nodes(1).queue("a", quota=2).pending("a", gpus=5, preemptible=False, priority=100)
     advice = advise(made.snapshot(), SETTINGS, "ns/a-1", kinds=(Shrink,))

@@ -26,10 +26,10 @@ from gpuyard.engine.changes import (
     Wait,
     asked_for,
 )
-from gpuyard.engine.model import GPU, RESOURCES, UNLIMITED, Amounts
+from gpuyard.engine.model import GPU, RESOURCES, UNLIMITED, Amounts, State
 from gpuyard.engine.result import Evict, FinalState, Foreign, NoQueue, Outcome, Until, Waiting
 from gpuyard.engine.settings import Settings
-from gpuyard.engine.settle import settle
+from gpuyard.engine.settle import after, rounds, settle
 from gpuyard.engine.snapshot import UNUSED, Snapshot
 
 PLACED = frozenset({FinalState.RUNNING, FinalState.BOUND, FinalState.NOMINATED})
@@ -63,9 +63,14 @@ def advise(
 ) -> Advice | None:
     """What would let a pod run that waits at the end of `outcome` (of this snapshot); None if it does not wait.
 
-    Only changes of these `kinds` are tried; none named: all.
+    Only changes of these `kinds` are tried; none named: all. A pod that runs in the snapshot and waits at the end has
+    been evicted: for it the changes are tried on what the plan leaves.
     """
     before = outcome or settle(snapshot, settings)
+    if pod in before.pending and snapshot.pods[pod].state is not State.PENDING:
+        *_, last = rounds(snapshot, settings)
+        snapshot = after(last)
+        before = settle(snapshot, settings)
     waiting = before.pending.get(pod)
     if waiting is None:
         return None
