@@ -20,12 +20,15 @@ def terminal(width: int) -> Page:
 
 def test_it_says_what_starts_what_moves_and_why(tmp_path: Path) -> None:
     out = plan(tmp_path, *demo(cordoned="node-4")).out
-    assert out.splitlines()[0] == (
-        "6 pods on 4 nodes: 1 start, 1 promised a place, 1 moved, 0 evicted, 0 waiting; settled after 2 cycles"
-    )
+    assert out.splitlines()[0] == ("6 pods on 4 nodes: 1 start, 1 moved, 1 promised a place; settled after 2 cycles")
     assert "  project-a/training-job-b  3     node-3  project-a\n" in out
     assert "  project-c/training-job-2  2     node-1  node-2  consolidate for project-c/training-job-a\n" in out
     assert "  project-c/training-job-a  4     node-1  project-c/training-job-2 has left\n" in out
+
+
+def test_a_cluster_at_rest_says_so(tmp_path: Path) -> None:
+    out = plan(tmp_path, node(), pod("a", on="node-1")).out
+    assert out == "1 pods on 1 nodes: nothing to do; settled after 1 cycle\n"
 
 
 def test_queues_stand_below_their_parents(tmp_path: Path) -> None:
@@ -48,11 +51,11 @@ def test_pods_that_fare_alike_share_a_row(tmp_path: Path) -> None:
     assert "  default/w0 and 2 more  48    team-a" in out
 
 
-def test_a_pod_that_is_evicted_waits_without_advice(tmp_path: Path) -> None:
+def test_a_pod_that_is_evicted_is_advised_as_well(tmp_path: Path) -> None:
     given = (node(), queue(quota=4), queue("team-b", 4), pod("b", 8, "team-b", on="node-1"), pod("a"))
     out = plan(tmp_path, *given).out
     assert "  default/b  8     node-1  its queue  reclaim for default/a\n" in out
-    assert "WHAT WOULD HELP" not in out
+    assert "WHAT WOULD HELP\n  default/b: " in out
 
 
 def test_a_big_cluster_gets_a_short_table(tmp_path: Path) -> None:
@@ -60,7 +63,7 @@ def test_a_big_cluster_gets_a_short_table(tmp_path: Path) -> None:
     out = plan(tmp_path, node(), *many).out
     assert len(out.splitlines()) < 60
     assert "… and 60 rows more; -o json has all of them" in out
-    assert "of others: gpuyard plan --explain POD, as default/p0000" in out
+    assert "more by gpuyard plan --explain POD, as default/p0000" in out
 
 
 def test_the_last_column_wraps_on_a_terminal_and_nowhere_else() -> None:

@@ -17,10 +17,10 @@ from gpuyard.engine.snapshot import Snapshot
 class Kind(Enum):
     """What happens to a pod."""
 
-    START = "starts"
-    MOVE = "is moved"
-    EVICT = "is evicted"
-    PROMISE = "is promised a place"
+    START = "start"
+    MOVE = "move"
+    EVICT = "evict"
+    PROMISE = "promise"
 
 
 class Event(NamedTuple):

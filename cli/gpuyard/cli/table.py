@@ -3,22 +3,28 @@
 Pods that fare alike share a row. On a terminal the last column wraps; elsewhere every row is one line.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from gpuyard.cli.drawing import GAP, Page, Section, drawn, listed
 from gpuyard.cli.events import Event, Kind, events, milligpus, workload_of
 from gpuyard.engine.advice import advise
-from gpuyard.engine.model import UNLIMITED, State
+from gpuyard.engine.model import UNLIMITED
 from gpuyard.engine.result import Outcome, QueueShare, Waiting
 from gpuyard.engine.sentences import thousandths, told
 from gpuyard.engine.settings import Settings
 from gpuyard.engine.snapshot import Snapshot
 from gpuyard.engine.suggestions import advice_in_words
 
-_ADVISED = 5
-"""Waiting workloads for which the table looks for what would help."""
+_COUNTED: Mapping[Kind, str] = {
+    Kind.START: "start",
+    Kind.PROMISE: "promised a place",
+    Kind.MOVE: "moved",
+    Kind.EVICT: "evicted",
+}
+_ADVISED = 3
+"""Rows of waiting pods for which the table looks for what would help."""
 
-_QUICK = 2_000
+_QUICK = 300
 """Pods up to which it does: every piece of advice is tried on the whole snapshot."""
 
 
@@ -41,17 +47,13 @@ def table(snapshot: Snapshot, settings: Settings, outcome: Outcome, page: Page) 
 
 def _summary(snapshot: Snapshot, happens: Iterable[Event], outcome: Outcome) -> str:
     counts = {kind: sum(len(e.pods) for e in happens if e.kind is kind) for kind in Kind}
-    said = [
-        f"{counts[Kind.START]} start",
-        f"{counts[Kind.PROMISE]} promised a place",
-        f"{counts[Kind.MOVE]} moved",
-        f"{counts[Kind.EVICT]} evicted",
-        f"{len(outcome.pending)} waiting",
-    ]
+    said = [f"{count} {_COUNTED[kind]}" for kind, count in counts.items() if count]
+    said += [f"{len(outcome.pending)} waiting"] if outcome.pending else []
     ran = len(outcome.cycles)
     cycles = "1 cycle" if ran == 1 else f"{ran} cycles"
     end = f"settled after {cycles}" if outcome.settled else f"not settled after {cycles}"
-    return f"{len(snapshot.pods)} pods on {len(snapshot.fleet.nodes)} nodes: {', '.join(said)}; {end}"
+    size = f"{len(snapshot.pods)} pods on {len(snapshot.fleet.nodes)} nodes"
+    return f"{size}: {', '.join(said) or 'nothing to do'}; {end}"
 
 
 def _starts(snapshot: Snapshot, happens: Iterable[Event]) -> Section:
@@ -96,11 +98,10 @@ def _waits(snapshot: Snapshot, outcome: Outcome) -> Section:
 
 
 def _help(snapshot: Snapshot, settings: Settings, outcome: Outcome) -> list[str]:
-    """What would let the first waiting workloads run, as far as it can be found quickly."""
-    first: dict[str, str] = {}
-    for pod in outcome.pending:
-        if snapshot.pods[pod].state is State.PENDING:
-            first.setdefault(workload_of(snapshot, pod), pod)
+    """What would let the first of each row of waiting pods run, as far as it can be found quickly."""
+    first: dict[tuple[str, str], str] = {}
+    for pod, waiting in outcome.pending.items():
+        first.setdefault((_queue(snapshot, workload_of(snapshot, pod)), _reason(waiting)), pod)
     pods = list(first.values())
     shown = pods[:_ADVISED] if len(snapshot.pods) <= _QUICK else []
     lines = [
@@ -109,7 +110,7 @@ def _help(snapshot: Snapshot, settings: Settings, outcome: Outcome) -> list[str]
         if (advice := advise(snapshot, settings, pod, outcome)) is not None
         for line in advice_in_words(advice, snapshot)
     ]
-    more = [f"of others: gpuyard plan --explain POD, as {pods[len(shown)]}"] if len(pods) > len(shown) else []
+    more = [f"more by gpuyard plan --explain POD, as {pods[len(shown)]}"] if len(pods) > len(shown) else []
     return lines + more
 
 
@@ -119,7 +120,9 @@ def _queues(snapshot: Snapshot, outcome: Outcome) -> Section:
         for name in _tree(snapshot)
         if name in outcome.queues
     ]
-    return Section("QUEUES (GPUS)", "cyan", ("QUEUE", "FAIR SHARE", "QUOTA", "LIMIT", "IN USE", "ASKED FOR"), rows)
+    return Section(
+        "QUEUES (GPUS, AT THE START)", "cyan", ("QUEUE", "FAIR SHARE", "QUOTA", "LIMIT", "IN USE", "ASKED FOR"), rows
+    )
 
 
 def _numbers(of: QueueShare) -> Iterable[str]:
