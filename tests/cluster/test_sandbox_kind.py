@@ -260,6 +260,7 @@ def other_engine(tmp_path: Path) -> Iterator[PrivateEngine]:
         docker.ask("rm", "--force", "theirs")
         docker.ask("network", "rm", "theirs")
     engine.stop()
+    shutil.rmtree(engine.home)
 
 
 def test_what_a_crashed_engine_leaves_is_removed_too(tmp_path: Path) -> None:
@@ -273,6 +274,7 @@ def test_what_a_crashed_engine_leaves_is_removed_too(tmp_path: Path) -> None:
     os.kill(int((engine.run / "docker.pid").read_text()), signal.SIGKILL)
     engine.stop()
     assert traces() == before
+    shutil.rmtree(engine.home)
 
 
 def inventory(docker: Docker) -> dict[str, list[str]]:
