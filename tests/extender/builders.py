@@ -12,7 +12,7 @@ from gpuyard.extender.objects import Namespace, Node, Pod, PodDisruptionBudget, 
 from gpuyard.extender.server import Unavailable
 from gpuyard.extender.translate import Translator
 from gpuyard.extender.verbs import Verbs
-from gpuyard.extender.wire import CANDIDATES, Candidates, FilterAnswer
+from gpuyard.extender.wire import CANDIDATES, PREEMPTION, Candidates, FilterAnswer, PreemptAnswer
 
 Json = dict[str, Any]
 
@@ -146,6 +146,11 @@ class Bench:
     def filter(self, thing: Json, *nodes: str) -> FilterAnswer:
         """Ask `filter` about a pod, by node names; without any, about the nodes of the bench."""
         return self.verbs.filter(call(thing, *(nodes or sorted(self.ledger.snapshot.fleet.nodes))))
+
+    def preempt(self, thing: Json, victims: Json) -> PreemptAnswer:
+        """Ask `preempt` about a pod, with these victims by node."""
+        body = {"Pod": thing, "NodeNameToMetaVictims": victims}
+        return self.verbs.preempt(PREEMPTION.read(msgspec.json.encode(body)))
 
     def passes(self, thing: Json, *nodes: str) -> bool:
         """Whether `filter` lets the pod through."""

@@ -249,6 +249,29 @@ def test_a_changed_queue_is_news() -> None:
     assert of.take_news()
 
 
+def test_a_promised_place_holds_its_room_and_calls_the_pod() -> None:
+    of = ledger()
+    of.see(sighting())
+    of.promise("ns/p", "n1", now=0, until=60)
+    assert of.snapshot.room["n1"].idle == 7
+    assert of.place_kept(sighting().pod) == "n1"
+    assert of.place_kept(sighting(uid="another").pod) == ""
+    assert of.take_called() == {"ns/p"}
+    of.expire(60)
+    assert of.snapshot.room["n1"].idle == 8
+    assert not of.kept
+
+
+def test_offers_are_those_of_one_pod_and_of_a_time() -> None:
+    of = ledger()
+    pod = sighting().pod
+    assert of.offered(pod, 0) is None
+    of.offer(pod, frozenset({"n1"}), 5)
+    assert of.offered(pod, 5) == frozenset({"n1"})
+    assert of.offered(pod, 5.1) is None
+    assert of.offered(sighting(uid="another").pod, 0) is None
+
+
 class Lives(RuleBasedStateMachine):
     """Pods live as they like; the sums of the snapshot are always those of the entries."""
 
@@ -282,6 +305,11 @@ class Lives(RuleBasedStateMachine):
     def adopted(self, name: str, uid: str) -> None:
         self.of.adopt(self.seen(name, uid, State.PENDING), until=self.now + 60)
 
+    @rule(name=names, node=st.sampled_from(["n1", "n2"]))
+    def promised(self, name: str, node: str) -> None:
+        if f"ns/{name}" in self.of.entries:
+            self.of.promise(f"ns/{name}", node, now=self.now, until=self.now + 60)
+
     @rule(name=names, uid=uids)
     def lapsed(self, name: str, uid: str) -> None:
         self.of.lapse(f"ns/{name}", uid)
@@ -304,9 +332,10 @@ class Lives(RuleBasedStateMachine):
 
     @invariant()
     def a_reservation_stands_exactly_in_the_phases_that_have_one(self) -> None:
-        granted = [entry for entry in self.of.entries.values() if entry.reservation]
+        granted = [(entry, entry.reservation) for entry in self.of.entries.values() if entry.reservation]
         assert len(granted) == self.of.reserved
-        assert all(entry.phase in {Phase.EXPECTED, Phase.RESERVED} for entry in granted)
+        assert dict(self.of.kept) == {entry.seen.pod.key: made.node for entry, made in granted if made.node}
+        assert all(entry.phase in {Phase.EXPECTED, Phase.RESERVED} for entry, _ in granted)
 
 
 TestLives = Lives.TestCase

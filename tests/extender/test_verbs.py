@@ -188,21 +188,17 @@ def test_a_pod_of_an_unknown_queue_waits_and_hears_the_nearest_name() -> None:
 
 
 def test_a_gang_that_is_not_whole_waits() -> None:
-    bench = Bench(*NODES, queue("team"), group("g", 2, "team"))
-    first, second = (pod(name, annotations={"pod-group-name": "g"}) for name in ("a", "b"))
-    bench.put(first)
-    assert not bench.passes(first)
-    bench.put(second)
-    assert bench.passes(first)
+    member = pod("a", annotations={"pod-group-name": "g"})
+    bench = Bench(*NODES, queue("team"), group("g", 2, "team"), member)
+    assert not bench.passes(member)
+    assert bench.refusals == ["GangIncomplete"]
 
 
 def test_a_gang_must_fit_its_limit_as_a_whole() -> None:
     members = [pod(name, annotations={"pod-group-name": "g"}) for name in ("a", "b", "c")]
     bench = Bench(*NODES, queue("team", limit=2), group("g", 3, "team"), *members)
-    assert not bench.passes(members[0])
-    bench.put(queue("team", limit=3))
-    assert [bench.passes(member) for member in members] == [True, True, True]
-    assert bench.used("team") == 3
+    assert not any(bench.passes(member) for member in members)
+    assert set(bench.refusals) == {"OverLimit"}
 
 
 def test_a_default_queue_governs_pods_that_name_none() -> None:

@@ -65,6 +65,14 @@ async def test_each_is_poked_once() -> None:
     assert api.patches[0][1] == {"metadata": {"uid": "uid-a", "annotations": {POKE: "17.500"}}}
 
 
+async def test_for_whom_a_place_is_kept_is_poked() -> None:
+    of, api = bench(0, "a", "b"), Api()
+    of.ledger.promise("ns/b", "n1", now=0, until=60)
+    await waker(of, api).look()
+    await waker(of, api).look()
+    assert [path for path, _ in api.patches] == ["/api/v1/namespaces/ns/pods/b"]
+
+
 async def test_nobody_is_poked_without_news() -> None:
     of, api = bench(2, "a"), Api()
     of.ledger.take_news()

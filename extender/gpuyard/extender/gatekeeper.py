@@ -22,7 +22,7 @@ class Gatekeeper:
 
     def refusal(self, snapshot: Snapshot, settings: Settings, workload: Workload, pod: Pod) -> Waiting | None:
         """Why a waiting pod may not start now; None: it may. The snapshot may not have it yet, but never as placed."""
-        accounts = self._accounts_of(snapshot)
+        accounts = self.accounts(snapshot)
         team = _team(snapshot, workload, pod)
         return (
             gates.admission(snapshot, accounts, settings, workload)
@@ -43,7 +43,8 @@ class Gatekeeper:
                         account.add(snapshot.claim_of(other), fixed=not workload.preemptible)
         return gates.capacity(accounts, snapshot, team.workload, _need(snapshot, team, pod))
 
-    def _accounts_of(self, snapshot: Snapshot) -> Accounts:
+    def accounts(self, snapshot: Snapshot) -> Accounts:
+        """The queues' accounts, without fair shares; only those on the way up from a pod asked about are up to date."""
         if snapshot.queues is not self._queues:
             self._queues = snapshot.queues
             rooted = [queue for name, queue in snapshot.queues.items() if _has_root(snapshot, name)]

@@ -17,7 +17,7 @@ The life of a pod, as the ledger counts it:
 A pod that is Expected, Reserved or Bound counts as allocated in its queue. A reservation belongs to a pod's UID: it is
 made when filter says yes, made again as often as filter is asked again, confirmed by the watch, and lapses when
 kube-scheduler says later that it did not place the pod, when filter refuses the pod after all, when binding fails, or
-when its time is over.
+when its time is over. A reservation that names its node (a promise) keeps the room there from everybody else.
 """
 
 from collections.abc import Iterable, Mapping
@@ -94,6 +94,12 @@ class Reservation(msgspec.Struct, frozen=True):
     until: float
     version: int
     verdict: str | None
+    node: str = ""
+    """The only node that it is for; empty: one of those that filter returned."""
+
+
+UNASKED = 1 << 63
+"""The version of a reservation made before kube-scheduler asked: no word of its on the pod is newer."""
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -105,8 +111,18 @@ class Entry(msgspec.Struct, frozen=True):
 
     @property
     def counted(self) -> Pod:
-        """The pod as the snapshot has it: a reserved one stands already, though nobody knows where."""
-        return replace(self.seen.pod, state=State.BOUND, node="") if self.phase in GRANTED else self.seen.pod
+        """The pod as the snapshot has it: a reserved one stands already, though mostly nobody knows where."""
+        if self.phase not in GRANTED:
+            return self.seen.pod
+        return replace(self.seen.pod, state=State.BOUND, node=self.reservation.node if self.reservation else "")
+
+
+class Offered(msgspec.Struct, frozen=True):
+    """The nodes that kube-scheduler last offered a pod, and when."""
+
+    uid: str
+    nodes: frozenset[str]
+    at: float
 
 
 class Ledger:
@@ -119,6 +135,9 @@ class Ledger:
         self._teams: dict[str, tuple[Workload, frozenset[str]]] = {}
         self._until: dict[str, float] = {}
         self._asleep: set[str] = set()
+        self._called: set[str] = set()
+        self._kept: dict[str, str] = {}
+        self._offers: dict[str, Offered] = {}
         self._news = False
 
     # --- reading ---
@@ -150,6 +169,21 @@ class Ledger:
     def asleep(self) -> AbstractSet[str]:
         """The pods whose last answer was no and whom nobody has woken since, by key."""
         return self._asleep
+
+    @property
+    def kept(self) -> Mapping[str, str]:
+        """The nodes that have room reserved for one pod and for nobody else, by that pod's key."""
+        return self._kept
+
+    def place_kept(self, pod: Pod) -> str:
+        """The node that has room reserved for this pod alone; empty: none has."""
+        entry = self._entries.get(pod.key)
+        return self._kept.get(pod.key, "") if entry and entry.seen.pod.uid == pod.uid else ""
+
+    def offered(self, pod: Pod, since: float) -> frozenset[str] | None:
+        """The nodes that kube-scheduler has offered this pod since then; None: it has not."""
+        offered = self._offers.get(pod.key)
+        return offered.nodes if offered and offered.uid == pod.uid and offered.at >= since else None
 
     def latest(self, seen: Sighting) -> Sighting:
         """The newest that is known of this pod: what the ledger has, or `seen`."""
@@ -221,9 +255,20 @@ class Ledger:
 
     # --- what was answered ---
 
-    def reserve(self, seen: Sighting, *, now: float, until: float) -> None:
-        """Filter says yes: from now on the pod counts."""
-        self._move(self.latest(seen), Event.GRANTED, Reservation(now, until, seen.version, seen.verdict))
+    def reserve(self, seen: Sighting, *, now: float, until: float, node: str = "") -> None:
+        """Filter says yes: from now on the pod counts, on this node if one is named."""
+        self._move(self.latest(seen), Event.GRANTED, Reservation(now, until, seen.version, seen.verdict, node))
+
+    def promise(self, key: str, node: str, *, now: float, until: float) -> None:
+        """A place is kept for a known pod that kube-scheduler shall ask for once more: it counts there from now on."""
+        seen = self._entries[key].seen
+        self._move(seen, Event.GRANTED, Reservation(now, until, UNASKED, seen.verdict, node))
+        self._called.add(key)
+        self._news = True
+
+    def offer(self, pod: Pod, nodes: frozenset[str], now: float) -> None:
+        """kube-scheduler offers these nodes to a pod that may have to wait for others."""
+        self._offers[pod.key] = Offered(pod.uid, nodes, now)
 
     def refuse(self, seen: Sighting) -> None:
         """Filter says no: what was granted earlier, if anything was, no longer holds."""
@@ -231,15 +276,20 @@ class Ledger:
         if seen.pod.key in self._entries:
             self._asleep.add(seen.pod.key)
 
+    def take_called(self) -> AbstractSet[str]:
+        """The pods for which places are kept since the last call, by key: they are to be woken."""
+        called, self._called = self._called, set()
+        return called
+
     def woken(self, key: str) -> None:
         """This pod has been poked: kube-scheduler will ask again."""
         self._asleep.discard(key)
 
-    def sleeps(self, key: str) -> None:
-        """Poking this pod failed; try again when there is news, which there is."""
-        self._news = True
+    def call(self, key: str) -> None:
+        """Wake this pod with the next ones."""
         if key in self._entries:
-            self._asleep.add(key)
+            self._called.add(key)
+            self._news = True
 
     def lapse(self, key: str, uid: str) -> None:
         """What was granted to this pod, if anything was, no longer holds."""
@@ -272,8 +322,11 @@ class Ledger:
         self._until.pop(pod.key, None)
         if entry.phase is not Phase.PENDING:
             self._asleep.discard(pod.key)
+        self._kept.pop(pod.key, None)
         if entry.reservation is not None:
             self._until[pod.key] = entry.reservation.until
+            if entry.reservation.node:
+                self._kept[pod.key] = entry.reservation.node
         if workload is not None:
             self._join(workload, pod.key)
         if old is None or old.counted != entry.counted:
@@ -287,11 +340,13 @@ class Ledger:
             self._changes.put_workload(workload)
         if known != workload or pod not in team:
             self._teams[workload.key] = (workload, team | {pod})
+            # A gang that has become whole: kube-scheduler wakes nobody for a pod that is only created.
+            self._news |= bool(team)
 
     def _remove(self, pod: Pod) -> None:
-        self._entries.pop(pod.key, None)
+        for known in (self._entries, self._until, self._kept, self._offers):
+            known.pop(pod.key, None)
         self._asleep.discard(pod.key)
-        self._until.pop(pod.key, None)
         self._changes.drop_pods((pod.key,))
         self._leave(pod)
 

@@ -1,10 +1,14 @@
 """The answers to kube-scheduler, from memory: a decision and its reservation are one step, with no call in between."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from typing import NamedTuple
 
+from gpuyard.engine.result import Reason, Waiting
+from gpuyard.engine.rooms import Rooms
 from gpuyard.engine.sentences import sentence
 from gpuyard.engine.snapshot import Snapshot
 from gpuyard.extender.config import ExtenderConfig
+from gpuyard.extender.gangs import Asked, Gangs, stands
 from gpuyard.extender.gatekeeper import Gatekeeper
 from gpuyard.extender.ledger import Ledger, Sighting
 from gpuyard.extender.objects import Pod
@@ -30,6 +34,13 @@ NOMINATION = 5.0
 
 UNREADABLE = "Unreadable"
 """The reason in metrics of a pod that says what cannot be read."""
+
+
+class Nodes(NamedTuple):
+    """The nodes for a pod; `kept` is the one that was reserved for it alone, if that is so."""
+
+    names: list[str]
+    kept: str = ""
 
 
 class Verbs:
@@ -58,6 +69,7 @@ class Verbs:
         self._today = today
         self._count = count
         self._gatekeeper = Gatekeeper()
+        self._gangs = Gangs(ledger)
 
     def filter(self, request: Candidates) -> FilterAnswer:
         """Which of the nodes the pod may have; with a yes its share of the queue is reserved."""
@@ -68,15 +80,35 @@ class Verbs:
         now = self._clock()
         self._ledger.expire(now)
         snapshot = self._ledger.waiting(seen)
-        why_not = self._refusal(snapshot, seen)
-        if why_not:
+        until = now + self._config().ttl(claims_volumes=seen.claims_volumes)
+        found = self._refusal(snapshot, seen) or self._nodes(Asked(snapshot, seen, offered, now, until))
+        if isinstance(found, str):
             self._ledger.refuse(seen)
-            return refusal(request, offered, why_not)
-        names = best(snapshot, offered, self._config().filter.max_nodes)
-        if names and seen.workload.governed:
-            ttl = self._config().ttl(claims_volumes=seen.claims_volumes)
-            self._ledger.reserve(seen, now=now, until=now + ttl)
-        return survivors(request, offered, names)
+            return refusal(request, offered, found)
+        if found.names and seen.workload.governed:
+            self._ledger.reserve(seen, now=now, until=until, node=found.kept)
+        return survivors(request, offered, found.names)
+
+    def _nodes(self, asked: Asked) -> Nodes | str:
+        """The nodes for a pod that its gates let through, or why there is none for it."""
+        placed = self._gangs.nodes_for(asked, self._gatekeeper.accounts(asked.snapshot))
+        if isinstance(placed, Waiting):
+            return self._counted(placed)
+        if placed is not None:
+            return Nodes(placed, kept=placed[0])
+        free = self._not_kept(asked)
+        if asked.offered and not free:
+            return self._counted(Waiting(Reason.PROMISED_TO_OTHER))
+        return Nodes(best(asked.snapshot, free, self._config().filter.max_nodes))
+
+    def _not_kept(self, asked: Asked) -> Collection[str]:
+        """The offered nodes, less those where what is kept for others leaves no room."""
+        pod, rooms = asked.seen.pod, asked.snapshot.room
+        kept = {node for key, node in self._ledger.kept.items() if key != pod.key and node in rooms}
+        if kept.isdisjoint(asked.offered):
+            return asked.offered
+        found = Rooms(asked.snapshot)
+        return {name for name in asked.offered if name not in kept or found[name].fits_now(pod.shape)}
 
     def prioritize(self, request: Candidates) -> list[HostPriority]:
         """Points for each node: the fuller the better."""
@@ -94,7 +126,7 @@ class Verbs:
         self._ledger.expire(now)
         snapshot = self._ledger.waiting(seen)
         workload = seen.workload
-        if workload is None or not workload.governed or self._refusal(snapshot, seen):
+        if workload is None or not workload.governed or self._refusal(snapshot, seen) or not stands(snapshot, workload):
             return PreemptAnswer()
         proposal = request.victims()
         budgets = self._translator.budgets_of(pod for node in proposal for pod in snapshot.on_node.get(node, ()))
@@ -126,5 +158,8 @@ class Verbs:
         waiting = self._gatekeeper.refusal(snapshot, settings, workload, seen.pod)
         if waiting is None:
             return ""
+        return self._counted(waiting)
+
+    def _counted(self, waiting: Waiting) -> str:
         self._count(waiting.reason)
         return sentence(waiting)

@@ -1,4 +1,4 @@
-"""Wakes refused pods when their queue has room again and kube-scheduler cannot know it.
+"""Wakes refused pods when they could go and kube-scheduler cannot know it.
 
 kube-scheduler asks again about a refused pod when other pods end or nodes change, but not when a queue's bound is
 raised or a reservation lapses. An annotation whose value changes wakes one pod: each that would pass now gets one.
@@ -63,7 +63,9 @@ class Waker:
         """Poke those who sleep and could go, if anything has changed that kube-scheduler does not see."""
         if not self._ledger.take_news():
             return
-        for pod in admissible(self._ledger.snapshot, self._settings(), self._ledger.asleep):
+        snapshot = self._ledger.snapshot
+        called = [pod for key in sorted(self._ledger.take_called()) if (pod := snapshot.pods.get(key))]
+        for pod in (*called, *admissible(snapshot, self._settings(), self._ledger.asleep)):
             self._ledger.woken(pod.key)
             await self._poke(pod)
 
@@ -82,4 +84,4 @@ class Waker:
     def _failed(self, pod: Pod, error: KubeError) -> None:
         """Try again in the next round."""
         log.warning("poke-failed", pod=pod.key, reason=str(error))
-        self._ledger.sleeps(pod.key)
+        self._ledger.call(pod.key)

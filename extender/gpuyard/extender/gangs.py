@@ -1,0 +1,111 @@
+"""Starts a gang whole, although kube-scheduler places its pods one by one and nothing holds them together.
+
+    a member is offered nodes ──▶ refused, its offer is remembered
+    the last member that is needed is offered nodes ──▶ the engine places all of them, each on a node it was offered
+        no room for all ──▶ refused as well
+        room for all    ──▶ each gets its place reserved; this one is let through, the others are woken
+    a member with a reserved place ──▶ that node alone; if it is not offered any more, all unbound places are given up
+
+So a member that kube-scheduler offers no node at all (a port, a volume) keeps the whole gang from starting.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from gpuyard.engine.accounts import Accounts
+from gpuyard.engine.gang import starting_chunk
+from gpuyard.engine.model import Offer, Pod, Workload
+from gpuyard.engine.placement import Placer
+from gpuyard.engine.reporter import Silent
+from gpuyard.engine.result import Gap, Reason, Waiting
+from gpuyard.engine.scratch import Scratch, Status
+from gpuyard.engine.snapshot import Snapshot
+from gpuyard.engine.starting import Starter
+from gpuyard.extender.ledger import Ledger, Sighting
+from msgspec.structs import replace
+
+FRESH = 30.0
+"""Seconds for which kube-scheduler's list of nodes counts for a member that waits for the others."""
+
+
+def stands(snapshot: Snapshot, workload: Workload) -> bool:
+    """Whether enough pods of a workload have places, so that one more needs no others."""
+    if not workload.gang.parts and workload.gang.minimum <= 1:
+        return True
+    active: dict[str, int] = {}
+    for pod in snapshot.members.get(workload.key, ()):
+        if pod.active:
+            active[pod.group] = active.get(pod.group, 0) + 1
+    return workload.gang.stands(active)
+
+
+class Asked(NamedTuple):
+    """A question to filter: the view of the cluster, the pod, its nodes, the time, and until when a yes would count."""
+
+    snapshot: Snapshot
+    seen: Sighting
+    offered: Collection[str]
+    now: float
+    until: float
+
+
+class Gangs:
+    """Answers for the members of gangs, over one ledger."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def nodes_for(self, asked: Asked, accounts: Accounts) -> list[str] | Waiting | None:
+        """The one node for a member, or why it waits; None: it needs no others and may go where it likes."""
+        pod, workload = asked.seen.pod, asked.seen.workload
+        if workload is None:
+            return None
+        node = self._ledger.place_kept(pod)
+        if node in asked.offered:
+            return [node]
+        if node:
+            self._give_up(asked.snapshot, workload)
+        elif stands(asked.snapshot, workload):
+            return None
+        self._ledger.offer(pod, frozenset(asked.offered), asked.now)
+        places = self._places(asked, accounts, workload)
+        if pod.key not in places:
+            self._call_for_offers(asked, workload)
+            return Waiting(Reason.GANG_DOES_NOT_FIT, Gap(found=0, needed=workload.gang.minimum))
+        for key, place in places.items():
+            if key != pod.key:
+                self._ledger.promise(key, place, now=asked.now, until=asked.until)
+        return [places[pod.key]]
+
+    def _places(self, asked: Asked, accounts: Accounts, workload: Workload) -> Mapping[str, str]:
+        """A node for each member that starts now, out of those that it was offered; none if they do not all fit."""
+        snapshot, pod = asked.snapshot, asked.seen.pod
+        if pod.key not in snapshot.pods:
+            snapshot = snapshot.with_workload(workload).with_pod(pod)
+        offers = {member.key: Offer(nodes=self._fresh(member, asked)) for member in snapshot.members[workload.key]}
+        scratch = Scratch(replace(snapshot, offers=offers), accounts)
+        team = scratch.team(workload.key)
+        chunk = starting_chunk(team, lambda member: scratch.waits(member) and offers[member.key].nodes is not None)
+        # Who has the least choice goes first: the others can step aside.
+        chunk.sort(key=lambda member: len(offers[member.key].nodes or ()))
+        starter = Starter(scratch, Placer(scratch, spread=False, standing={}), Silent())
+        if not chunk or not starter.start(team, chunk):
+            return {}
+        places = {member.key: scratch.place(member) for member in chunk}
+        at_once = all(place.status is Status.BOUND for place in places.values())
+        return {key: place.node for key, place in places.items()} if at_once else {}
+
+    def _fresh(self, member: Pod, asked: Asked) -> frozenset[str] | None:
+        return self._ledger.offered(member, asked.now - FRESH)
+
+    def _give_up(self, snapshot: Snapshot, workload: Workload) -> None:
+        for member in snapshot.members.get(workload.key, ()):
+            if member.key in self._ledger.kept:
+                self._ledger.lapse(member.key, member.uid)
+
+    def _call_for_offers(self, asked: Asked, workload: Workload) -> None:
+        """Wake the members whose offers have grown old: they have been let down only by the others."""
+        for member in asked.snapshot.members.get(workload.key, ()):
+            ever = self._ledger.offered(member, float("-inf"))
+            if ever is not None and self._fresh(member, asked) is None:
+                self._ledger.call(member.key)

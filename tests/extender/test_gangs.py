@@ -1,0 +1,172 @@
+"""Gangs start whole: nobody before all who are needed have been offered nodes, and then each on a node of its own."""
+
+import pytest
+from gpuyard.extender.gangs import FRESH
+
+from tests.extender.builders import Bench, Json, group, node, pod, queue
+
+SENTENCE = "the gang needs room for 3 pods at once"
+
+
+def member(name: str, gpus: int = 4, **more: object) -> Json:
+    return pod(name, "", gpus, annotations={"pod-group-name": "g"}, **more)  # type: ignore[arg-type]
+
+
+A, B, C, D = (member(name) for name in "abcd")
+
+
+def bench(*more: Json, minimum: int = 3, members: tuple[Json, ...] = (A, B, C)) -> Bench:
+    """Two nodes with room for four members."""
+    return Bench(node("n1"), node("n2"), queue("team"), group("g", minimum, "team"), *members, *more)
+
+
+def places(of: Bench) -> dict[str, str]:
+    return dict(of.ledger.kept)
+
+
+def test_members_wait_for_each_other_with_one_sentence() -> None:
+    of = bench()
+    reasons = [of.filter(one).failed_and_unresolvable_nodes for one in (A, B)]
+    assert reasons == [{"n1": SENTENCE, "n2": SENTENCE}] * 2
+    assert of.used("team") == 0
+
+
+def test_the_last_offer_starts_all_of_them_each_on_its_own_node() -> None:
+    of = bench()
+    assert not of.passes(A)
+    assert not of.passes(B)
+    assert of.passes(C)
+    assert of.used("team") == 12
+    assert set(places(of)) == {"ns/a", "ns/b", "ns/c"}
+    assert sorted(places(of).values()) in (["n1", "n1", "n2"], ["n1", "n2", "n2"])
+    assert of.ledger.take_called() == {"ns/a", "ns/b"}
+
+
+def test_each_member_is_then_offered_the_node_that_is_kept_for_it_alone() -> None:
+    of = bench()
+    for one in (A, B, C):
+        of.filter(one)
+    kept = places(of)
+    assert [of.filter(one).node_names for one in (A, B)] == [[kept["ns/a"]], [kept["ns/b"]]]
+    assert of.used("team") == 12
+
+
+def test_a_gang_without_room_for_all_starts_nobody() -> None:
+    of = bench(pod("x", on="n1", gpus=8))
+    assert [of.passes(one) for one in (A, B, C)] == [False, False, False]
+    assert not places(of)
+
+
+def test_a_node_that_a_member_was_not_offered_is_not_its_place() -> None:
+    of = bench()
+    of.filter(A, "n1")
+    of.filter(B, "n1")
+    assert of.filter(C, "n1", "n2").node_names == ["n2"]
+
+
+def test_whoever_has_the_least_choice_is_placed_first() -> None:
+    of = bench(members=(member("a", 8), member("b", 8)), minimum=2)
+    assert not of.passes(member("a", 8))
+    assert of.filter(member("b", 8), "n1").node_names == ["n1"]
+    assert places(of)["ns/a"] == "n2"
+
+
+def test_members_that_waited_for_one_that_did_not_exist_are_news_when_it_does() -> None:
+    of = bench(members=(A, B))
+    assert not of.passes(A)
+    of.ledger.take_news()
+    of.put(C)
+    assert of.ledger.take_news()
+
+
+def test_a_member_that_is_offered_no_node_keeps_the_others_waiting() -> None:
+    of = bench()
+    for _ in range(3):
+        assert not of.passes(A)
+        assert not of.passes(B)
+
+
+def test_a_spare_member_may_take_the_place_of_one_that_is_offered_nothing() -> None:
+    of = bench(members=(A, B, C, D))
+    assert not of.passes(A)
+    assert not of.passes(B)
+    assert of.passes(D)
+
+
+def test_beyond_the_minimum_members_go_one_by_one() -> None:
+    of = bench(members=(A, B, C, D))
+    for one in (A, B, C):
+        of.filter(one)
+    assert of.passes(D)
+
+
+def test_what_is_kept_for_a_gang_is_nobody_elses() -> None:
+    of = bench()
+    for one in (A, B, C):
+        of.filter(one)
+    free = ({"n1", "n2"} - {node for node in places(of).values() if list(places(of).values()).count(node) == 2}).pop()
+    assert of.filter(pod("other", "team", 4)).node_names == [free]
+    answer = of.filter(pod("large", "team", 8))
+    assert set(answer.failed_and_unresolvable_nodes.values()) == {"the room is promised to others"}
+
+
+def test_a_member_whose_place_is_no_longer_offered_gives_up_all_of_them() -> None:
+    of = bench()
+    for one in (A, B, C):
+        of.filter(one)
+    other = ({"n1", "n2"} - {places(of)["ns/a"]}).pop()
+    of.put(pod("x", on=other, gpus=5))
+    assert not of.passes(A, other)
+    assert not places(of)
+    assert of.used("team") == 0
+
+
+def test_places_that_nobody_takes_are_given_up_in_time() -> None:
+    of = bench()
+    for one in (A, B, C):
+        of.filter(one)
+    of.now = 60
+    of.ledger.expire(of.now)
+    assert not places(of)
+
+
+def test_a_refusal_that_comes_late_does_not_take_a_kept_place_away() -> None:
+    of = bench()
+    for one in (A, B, C):
+        of.filter(one)
+    of.put(member("a", verdict=f"0/2 nodes are available: 2 {SENTENCE}."))
+    of.now = 5
+    of.ledger.expire(of.now)
+    assert "ns/a" in places(of)
+
+
+def test_offers_grow_old_and_their_owners_are_woken_to_be_offered_anew() -> None:
+    of = bench()
+    of.filter(A)
+    of.filter(B)
+    of.now = FRESH + 1
+    assert not of.passes(C)
+    assert of.ledger.take_called() == {"ns/a", "ns/b"}
+    of.filter(A)
+    assert of.passes(B)
+
+
+def test_the_place_of_a_deleted_member_is_free() -> None:
+    of = bench()
+    for one in (A, B, C):
+        of.filter(one)
+    of.drop(A)
+    assert set(places(of)) == {"ns/b", "ns/c"}
+
+
+def test_nobody_is_evicted_for_a_part_of_a_gang() -> None:
+    of = bench(pod("x", "team", 8, on="n1", labels={"priorityClassName": "train"}))
+    claimant = member("a", labels={"priorityClassName": "build"})
+    victims = {"n1": {"Pods": [{"UID": "uid-x"}], "NumPDBViolations": 0}}
+    assert not of.preempt(claimant, victims).node_name_to_meta_victims
+
+
+@pytest.mark.parametrize("order", [(A, B, C), (C, A, B), (B, C, A)])
+def test_whoever_is_asked_last_the_gang_starts(order: tuple[Json, Json, Json]) -> None:
+    of = bench()
+    assert [of.passes(one) for one in order] == [False, False, True]
