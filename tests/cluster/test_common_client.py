@@ -19,6 +19,8 @@ from gpuyard.common.kube.objects import Bare, refer
 from gpuyard.common.kube.resources import CONFIG_MAPS, EVENTS, NAMESPACES, NODES, PODS, Resource
 from gpuyard.common.kube.tls import client_context
 
+from tests.cluster.network import background
+
 pytestmark = pytest.mark.ground("processes")
 
 Json = dict[str, Any]
@@ -194,13 +196,11 @@ async def test_a_pods_service_account_is_let_in_and_its_renewed_token_is_read(
 async def test_an_event_and_its_repetitions_are_visible_to_users(client: Client, namespace: str) -> None:
     made = msgspec.convert(await client.create(PODS.within(namespace), pod("p")), Bare)
     recorder = Recorder(client, "gpuyard-test", "test-1", {"RoomPlanned"})
-    task = asyncio.create_task(recorder.run())
-    for _ in range(3):
-        recorder.emit(refer(PODS, made.metadata), "RoomPlanned", "waits for 2 GPUs of team-a")
-    async with asyncio.timeout(10):
+    async with background(recorder.run()), asyncio.timeout(10):
+        for _ in range(3):
+            recorder.emit(refer(PODS, made.metadata), "RoomPlanned", "waits for 2 GPUs of team-a")
         while not (found := await ours(client, namespace)):
             await asyncio.sleep(0.1)
-    task.cancel()
     (event,) = found
     assert event["series"]["count"] == 3
     assert event["regarding"]["uid"] == made.metadata.uid

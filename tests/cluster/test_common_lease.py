@@ -23,6 +23,7 @@ from gpuyard.sandbox import Cluster, Spec
 
 from tests.cluster.conftest import MakeSandbox
 from tests.cluster.elector import TIMING
+from tests.cluster.network import background
 
 pytestmark = pytest.mark.ground("processes")
 
@@ -117,10 +118,9 @@ async def client(sandbox: Cluster) -> AsyncIterator[Client]:
 async def writes(client: Client, namespace: str) -> AsyncIterator[Writes]:
     await client.create(CONFIG_MAPS.within(namespace), {"metadata": {"name": "work"}})
     made = Writes(client, namespace)
-    task = asyncio.create_task(made.cache.run())
-    await made.cache.wait_synced()
-    yield made
-    task.cancel()
+    async with background(made.cache.run()):
+        await made.cache.wait_synced()
+        yield made
 
 
 @pytest.fixture

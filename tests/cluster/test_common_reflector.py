@@ -19,7 +19,7 @@ from gpuyard.common.kube.resources import CONFIG_MAPS
 from gpuyard.sandbox import Cluster, Spec
 
 from tests.cluster.conftest import MakeSandbox
-from tests.cluster.network import Link, linked
+from tests.cluster.network import Link, background, linked
 
 pytestmark = pytest.mark.ground("processes")
 
@@ -60,10 +60,9 @@ async def watching(cluster: Cluster) -> AsyncIterator[Watched]:
         behind = replace(access, server=f"https://127.0.0.1:{link.port}")
         async with Client(behind) as client:
             watched = Watched(link, client)
-            task = asyncio.create_task(watched.cache.run())
-            await watched.cache.wait_synced()
-            yield watched
-            task.cancel()
+            async with background(watched.cache.run()):
+                await watched.cache.wait_synced()
+                yield watched
 
 
 @asynccontextmanager
@@ -121,7 +120,7 @@ async def test_a_history_that_was_compacted_while_we_were_away(broken: Cluster) 
         numbers = count()
         await churn(client, numbers)
         await equal_in(watched, client)
-        watched.link.cut()
+        await watched.link.cut()
         await client.delete(CONFIG_MAPS.named("m0", "default"))
         await churn(client, numbers)
         await asyncio.to_thread(broken.compact_etcd)
@@ -138,7 +137,7 @@ async def test_sixty_seconds_away_in_three_ways(broken: Cluster) -> None:
         numbers = count()
         await churn(client, numbers)
         await equal_in(refused, client)
-        refused.link.cut()
+        await refused.link.cut()
         silent.link.hush()
         for _ in range(3):
             await churn(client, numbers)
@@ -178,15 +177,14 @@ async def test_objects_of_a_megabyte_pass_through_list_and_watch(broken: Cluster
 async def test_a_watch_that_the_server_ends_goes_on_without_a_list(broken: Cluster) -> None:
     async with direct(broken) as client:
         cache = Reflector(client, MAPS, msgspec.json.Decoder(ConfigMap), tuning=Tuning(watch=3))
-        task = asyncio.create_task(cache.run())
-        await cache.wait_synced()
-        numbers = count()
-        for _ in range(4):
-            await asyncio.sleep(2)
-            await churn(client, numbers)
-        async with asyncio.timeout(5):
-            while {k: o.metadata.resource_version for k, o in cache.store.items()} != await fresh(client):
-                await asyncio.sleep(0.05)
-        task.cancel()
+        async with background(cache.run()):
+            await cache.wait_synced()
+            numbers = count()
+            for _ in range(4):
+                await asyncio.sleep(2)
+                await churn(client, numbers)
+            async with asyncio.timeout(5):
+                while {k: o.metadata.resource_version for k, o in cache.store.items()} != await fresh(client):
+                    await asyncio.sleep(0.05)
         assert (cache.counts.lists, cache.counts.failures) == (1, 0)
         assert cache.counts.watches >= 3
