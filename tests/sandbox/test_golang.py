@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from gpuyard.sandbox import golang
 from gpuyard.sandbox.errors import SandboxError
 from gpuyard.sandbox.folders import Folders
+from gpuyard.sandbox.tools import Binary
 
 from tests.sandbox import workshop
 from tests.sandbox.workshop import Said
@@ -80,6 +83,28 @@ def test_all_programs_of_a_tool_are_built_in_one_run(path: Path, folders: Folder
     assert "-X main.version=v1.2.3" in run
     assert run.endswith(f"example.org/thing/cmd/one example.org/thing/cmd/two {folders.go / 'mod'}")
     assert {each.name for each in target.iterdir()} == {"one", "two"}
+
+
+def test_a_package_that_is_named_by_a_version_becomes_a_program_of_its_own_name(
+    path: Path, folders: Folders, tmp_path: Path
+) -> None:
+    workshop.go(path)
+    binaries = {"server": Binary("example.org/server/v3"), "plain": Binary("example.org/cmd/plain")}
+    thing = msgspec.structs.replace(workshop.tool(tmp_path / "tools", "one")["one"], binaries=binaries)
+    target = tmp_path / "target"
+    target.mkdir()
+    golang.build(thing, binaries, target, folders, Said())
+    assert {each.name for each in target.iterdir()} == {"server", "plain"}
+
+
+def test_an_interrupted_build_does_not_go_on_alone() -> None:
+    with (
+        pytest.raises(KeyboardInterrupt),
+        subprocess.Popen(["/bin/sleep", "60"], text=True) as process,
+        golang._stopped(process),
+    ):
+        raise KeyboardInterrupt
+    assert process.returncode == -signal.SIGKILL
 
 
 def test_a_failed_build_shows_what_go_said_last(path: Path, folders: Folders, tmp_path: Path) -> None:
