@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.ground("kind"), pytest.mark.timeout(1800)]
 
 GPU = "nvidia.com/gpu"
+DAEMONS = "app.kubernetes.io/component=dcgm-exporter"
 G1, G2 = "GPU-8fc73fbd-91f0-697e-57ef-fc978bd54af1", "GPU-kdiue726-57ef-91f0-837f-qjk49djklsk8"
 MANIFESTS = product.REPOSITORY / "manifests" / "base" / "mock"
 IDLE = """\
@@ -72,17 +73,31 @@ class Yard:
             if "metrics" in gpu
         }
 
-    def of(self, component: str) -> dict[str, Any]:
-        """The pod of a DaemonSet on the worker."""
-        chosen = ("-l", f"app.kubernetes.io/component={component}", f"--field-selector=spec.nodeName={self.node}")
+    def of(self, component: str, node: str = "") -> dict[str, Any]:
+        """The pod of a DaemonSet on a node, the worker if none is named."""
+        where = f"--field-selector=spec.nodeName={node or self.node}"
+        chosen = ("-l", f"app.kubernetes.io/component={component}", where)
         [found] = self.get("pods", "-n", NAMESPACE, *chosen)["items"]
         return dict(found)
 
-    def scrape(self) -> dict[str, list[tuple[dict[str, str], float]]]:
-        """What the worker's exporter serves, asked from inside: pod addresses are not reachable from here."""
-        name = self.of("dcgm-exporter")["metadata"]["name"]
+    def scrape(self, node: str = "") -> dict[str, list[tuple[dict[str, str], float]]]:
+        """What a node's exporter serves, asked from inside: pod addresses are not reachable from here."""
         code = "import urllib.request as u; print(u.urlopen('http://127.0.0.1:9400/metrics').read().decode())"
-        return samples(self.kubectl("exec", "-n", NAMESPACE, name, "--", "python3", "-c", code))
+        return samples(self.inside("dcgm-exporter", code, node))
+
+    def inside(self, component: str, code: str, node: str = "") -> str:
+        """What a line of Python prints in a component's pod."""
+        name = self.of(component, node)["metadata"]["name"]
+        return self.kubectl("exec", "-n", NAMESPACE, name, "--", "python3", "-c", code)
+
+    def pod_resources(self) -> dict[str, list[str]]:
+        """The devices of all pods, by resource, as kubelet's pod resources socket says."""
+        code = (
+            "import asyncio, json; from gpuyard.device_plugin.kubelet import POD_RESOURCES, in_use; "
+            "print(json.dumps({name: sorted(ids) for name, ids in asyncio.run(in_use(POD_RESOURCES)).items()}))"
+        )
+        found: dict[str, list[str]] = json.loads(self.inside("device-plugin", code))
+        return found
 
     def pod(self, name: str, gpus: int = 1, **spec: object) -> None:
         container = {
@@ -427,3 +442,108 @@ def test_a_sidecars_device_is_given_by_rule_beside_the_mains_exact_one(yard: Yar
     [main] = yard.given("p")["c"]
     owners = {device: usage["metadata"]["container"] for device, usage in yard.usage().items()}
     assert owners == {main: "c", ({G1, G2} - {main}).pop(): "s"}
+
+
+@pytest.mark.row("M-11")
+def test_each_node_serves_its_own_gpus_all_together_and_none_twice(yard: Yard) -> None:
+    other = next(node for node in yard.cluster.nodes if node.endswith("control-plane"))
+    yard.put(f"{yard.text()}  {other}: {{gpu-memory: 5, gpu-product: Tesla-K80, gpus: [{{}}, {{}}, {{}}]}}\n")
+    served: dict[str, list[str]] = {}
+
+    def serve() -> list[int]:
+        for node in (yard.node, other):
+            found = yard.scrape(node)["DCGM_FI_DEV_GPU_UTIL"]
+            assert {labels["Hostname"] for labels, _ in found} == {node}
+            served[node] = [labels["UUID"] for labels, _ in found]
+        return [len(served[yard.node]), len(served[other])]
+
+    eventually(lambda: len(yard.get("pods", "-n", NAMESPACE, "-l", DAEMONS)["items"]) == 2, within=60, pause=1)
+    yard.kubectl("wait", "-n", NAMESPACE, "--for=condition=Ready", "pod", "-l", DAEMONS, "--timeout=90s")
+    eventually(lambda: serve() == [2, 3], pause=1)
+    assert not set(served[yard.node]) & set(served[other])
+
+
+@pytest.mark.row("M-14")
+@pytest.mark.row("M-53", case="init")
+def test_a_running_init_container_is_named_and_the_pod_never_has_more_than_it_needs(yard: Yard) -> None:
+    bare = {"image": "registry.k8s.io/pause:3.10", "resources": {"limits": {GPU: "1"}}}
+    init = loop(12, 0) | {"name": "init"}
+    yard.pod("p", containers=[{"name": "a", **bare}, {"name": "b", **bare}], initContainers=[init])
+
+    def owners() -> dict[str, str]:
+        return {device: usage["metadata"]["container"] for device, usage in yard.usage().items()}
+
+    eventually(lambda: "init" in owners().values(), within=30)
+    assert sorted(yard.pod_resources()[GPU]) == [G1, G2]
+    assert len(owners()) == 2
+    eventually(lambda: set(owners().values()) == {"a", "b"}, within=40)
+    given = yard.given("p")
+    assert owners() == {given["a"][0]: "a", given["b"][0]: "b"}
+    assert sorted(yard.pod_resources()[GPU]) == sorted(owners())
+
+
+@pytest.mark.row("M-29")
+def test_a_pod_that_comes_back_under_its_name_has_one_set_of_series(yard: Yard) -> None:
+    def named() -> list[str]:
+        found = yard.scrape()["DCGM_FI_DEV_GPU_UTIL"]
+        return [labels["UUID"] for labels, _ in found if labels.get("pod") == "p"]
+
+    for _ in range(3):
+        yard.pod("p")
+        eventually(lambda: yard.given("p").get("c", []) == named() != [], within=40, pause=0.5)
+        yard.kubectl("delete", "pod", "p")
+    eventually(lambda: named() == [], within=10, pause=0.5)
+
+
+@pytest.mark.row("M-31")
+def test_a_polite_stop_leaves_no_socket_and_exits_0(yard: Yard) -> None:
+    def ended() -> dict[str, Any]:
+        [status] = yard.of("device-plugin")["status"]["containerStatuses"]
+        found: dict[str, Any] = status.get("lastState", {}).get("terminated", {})
+        return found
+
+    yard.inside("device-plugin", "import os, signal; os.kill(1, signal.SIGTERM)")
+    eventually(lambda: ended().get("exitCode") == 0, within=20)
+    eventually(lambda: yard.gpus() == ("2", "2"), within=20)
+    away = json.dumps({"spec": {"template": {"spec": {"nodeSelector": {"gpuyard.io/none": "true"}}}}})
+    back = json.dumps({"spec": {"template": {"spec": {"nodeSelector": {"gpuyard.io/none": None}}}}})
+    try:
+        yard.kubectl("patch", "daemonset", "gpuyard-device-plugin", "-n", NAMESPACE, "--type=merge", "-p", away)
+        eventually(lambda: "nvidia-gpu.sock" not in yard.on_node("ls", "/var/lib/kubelet/device-plugins/"), within=30)
+        eventually(lambda: yard.gpus() == ("2", "0"), within=30)
+    finally:
+        yard.kubectl("patch", "daemonset", "gpuyard-device-plugin", "-n", NAMESPACE, "--type=merge", "-p", back)
+    eventually(lambda: yard.gpus() == ("2", "2"), within=60)
+
+
+@pytest.mark.row("M-18", case="refuse-register")
+def test_without_a_registration_a_restarted_kubelet_has_no_gpus(yard: Yard) -> None:
+    yard.put(yard.text(extra="\n    faults: [refuse-register]"))
+    restart_kubelet(yard)
+    eventually(lambda: yard.gpus() == ("0", "0"), within=30)
+    yard.put(yard.text())
+    eventually(lambda: yard.gpus() == ("2", "2"), within=15)
+
+
+@pytest.mark.row("M-42")
+def test_mig_slices_are_resources_labels_and_series_of_their_own(yard: Yard) -> None:
+    gpus = "[{id: GPU-mig, mig: [{profile: 1g.5gb, count: 2}, {profile: 2g.10gb}]}]"
+    product = "{gpu-memory: 40960, gpu-product: NVIDIA-A100-SXM4-40GB, gpus: " + gpus + "}"
+    yard.put(f"mig-strategy: mixed\nnodes:\n  {yard.node}: {product}\n")
+    small, big = "nvidia.com/mig-1g.5gb", "nvidia.com/mig-2g.10gb"
+    eventually(
+        lambda: (yard.gpus(), yard.gpus(small), yard.gpus(big)) == (("0", "0"), ("2", "2"), ("1", "1")), within=30
+    )
+    eventually(lambda: yard.labels().get("nvidia.com/mig-1g.5gb.count") == "2")
+    assert yard.labels()["nvidia.com/gpu.replicas"] == "0"
+    bare = {"name": "c", "image": "registry.k8s.io/pause:3.10", "resources": {"limits": {small: "1"}}}
+    yard.pod("p", containers=[bare])
+    eventually(lambda: yard.phase("p") == "Running", within=30)
+
+    def busy() -> list[tuple[str, str]]:
+        found = yard.scrape()["DCGM_FI_PROF_GR_ENGINE_ACTIVE"]
+        return [(labels["GPU_I_PROFILE"], labels["pod"]) for labels, value in found if value > 0.9 and "pod" in labels]
+
+    eventually(lambda: busy() == [("1g.5gb", "p")], within=15, pause=1)
+    series = [(labels["UUID"], labels["GPU_I_ID"]) for labels, _ in yard.scrape()["DCGM_FI_DEV_FB_USED"]]
+    assert series == [("GPU-mig", "7"), ("GPU-mig", "8"), ("GPU-mig", "5")]

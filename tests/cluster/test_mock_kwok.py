@@ -245,7 +245,7 @@ def test_a_storm_of_pods_ends_as_a_rebuild_would_in_few_writes(mock: Mock) -> No
     eventually(lambda: mock.gpus_of("node-4") == ("64", "64"))
     before = len(list(mock.writes()))
     began = time.monotonic()
-    create(mock, *(a_pod(f"s{n}", node=f"node-{n % NODES + 1}") for n in range(200)))
+    create(mock, *(a_pod(f"s{n}", node=f"node-{n // 2 % NODES + 1}") for n in range(200)))
     mock.cluster.kubectl("delete", "pod", "--wait=false", *(f"s{n}" for n in range(0, 200, 2)))
     create(mock, *(a_pod(f"t{n}", node=f"node-{n % NODES + 1}") for n in range(100)))
     took = time.monotonic() - began
