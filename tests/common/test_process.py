@@ -26,12 +26,19 @@ async def forever() -> None:
     await asyncio.Event().wait()
 
 
-async def stopped_after(body: Body, manners: Manners = QUIET, seconds: float = 0.05) -> Process:
-    """Run a process and stop it a moment later."""
+async def started(process: Process) -> None:
+    async with asyncio.timeout(10):
+        while process.problems() == ["starting"]:
+            await asyncio.sleep(0.01)
+
+
+async def stopped_after(body: Body, manners: Manners = QUIET) -> None:
+    """Run a process and stop it as soon as it is up."""
     process = Process("test")
-    asyncio.get_running_loop().call_later(seconds, process.stopping.set)
-    await process.live(body, manners)
-    return process
+    living = asyncio.create_task(process.live(body, manners))
+    await started(process)
+    process.stopping.set()
+    await living
 
 
 async def test_parts_end_last_first_before_what_they_stand_on() -> None:
@@ -67,7 +74,7 @@ async def test_it_is_ready_only_when_the_body_is_through_and_no_check_complains(
 
     process = Process("test")
     living = asyncio.create_task(process.live(body, QUIET))
-    await asyncio.sleep(0.05)
+    await started(process)
     seen.append(process.problems())
     complaint = ""
     seen.append(process.problems())
@@ -91,11 +98,13 @@ async def test_it_drains_while_not_ready_before_parts_end() -> None:
         process.spawn("part", part())
 
     process = Process("test")
-    loop.call_later(0.05, process.stopping.set)
-    loop.call_later(0.15, lambda: times.update({"asked": loop.time(), "ready": float(not process.problems())}))
-    await process.live(body, replace(QUIET, drain=0.3))
-    assert times["ready"] == 0
-    assert times["part ended"] - times["asked"] > 0.1
+    living = asyncio.create_task(process.live(body, replace(QUIET, drain=0.3)))
+    await started(process)
+    times["asked"] = loop.time()
+    process.stopping.set()
+    assert process.problems() == ["stopping"]
+    await living
+    assert times["part ended"] - times["asked"] >= 0.29
 
 
 async def test_a_part_that_dies_ends_the_process_with_its_error_and_name() -> None:
@@ -147,7 +156,10 @@ async def test_a_stop_during_the_start_cancels_the_body() -> None:
     async def body(_process: Process) -> None:
         await forever()
 
-    assert (await stopped_after(body)).problems() == ["stopping"]
+    process = Process("test")
+    asyncio.get_running_loop().call_later(0.05, process.stopping.set)
+    await process.live(body, QUIET)
+    assert process.problems() == ["stopping"]
 
 
 async def test_a_part_that_will_not_end_is_given_up_after_the_grace() -> None:
