@@ -6,6 +6,8 @@
 ARG BASE=python:3.13-slim-bookworm
 ARG BUILDER=$BASE
 FROM $BUILDER AS installed
+# By this label what earlier builds left is found and removed.
+LABEL gpuyard.io/content=wheels
 COPY wheels/ /wheels/
 # A wheel is unpacked to be installed; the rest of an installation, programs and headers, would lie in a *.data folder.
 RUN for wheel in /wheels/*.whl; do python3 -m zipfile -e "$wheel" /opt/gpuyard || exit 1; done \

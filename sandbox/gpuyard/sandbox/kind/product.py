@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from gpuyard.sandbox.releases import Say
 
 IMAGE = f"gpuyard.io/gpuyard:{__version__}"
+CONTENT = "gpuyard.io/content"
 PUBLIC_BASE = "python:3.13-slim-bookworm"
 REPOSITORY = Path(__file__).parents[4]
 MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
@@ -52,8 +53,9 @@ def build(docker: Docker, folders: Folders, say: Say, arch: str = architecture()
         shutil.copy(REPOSITORY / "Dockerfile", context)
         _own_wheel(context / "wheels")
         say(f"product image: installing {len(list(context.glob('wheels/*')))} wheels")
-        docker.build(context, image, {"gpuyard.io/content": content}, base=base, builder=builder)
+        docker.build(context, image, {CONTENT: content}, base=base, builder=builder)
         shutil.rmtree(context)
+        docker.ask("image", "prune", "--force", "--filter", f"label={CONTENT}")
     return image
 
 
