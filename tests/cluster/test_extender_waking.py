@@ -21,6 +21,14 @@ def pokes(yard: Yard, *names: str) -> list[int]:
     ]
 
 
+BACK_OFF = 11
+"""Seconds until kube-scheduler has asked again for everything that was in its back-off queue."""
+
+
+def running(yard: Yard) -> set[str]:
+    return {name for name, pod in yard.pods().items() if pod["status"].get("phase") == "Running"}
+
+
 @pytest.mark.row("E-17")
 def test_a_raised_limit_wakes_each_waiting_pod_exactly_once(yard: Yard) -> None:
     queue = yard.queue("team", limit=8)
@@ -30,6 +38,8 @@ def test_a_raised_limit_wakes_each_waiting_pod_exactly_once(yard: Yard) -> None:
     yard.submit(*late, queue=queue)
     yard.until(lambda: set(yard.verdicts()) == set(late), 15, "four wait")
     assert pokes(yard, *late) == [0, 0, 0, 0]
+    yard.until(lambda: len(running(yard)) == 8, 15, "the eight say so, and wake nobody by it any more")
+    yard.rests(lambda: len(yard.placed()) == 8, BACK_OFF, "who waits has been asked for the last time")
     yard.queue("team", limit=12)
     yard.until(lambda: len(yard.placed()) == 12, 15, "all run")
     assert pokes(yard, *late) == [1, 1, 1, 1]
