@@ -1,0 +1,69 @@
+"""Which nodes a pod may stand on by labels and taints."""
+
+import pytest
+from gpuyard.engine.constraints import matches, selects, tolerates
+from gpuyard.engine.model import Node, NodeTerm, PreferredNodes, Requirement, Shape, Taint, Toleration
+
+from tests.engine.builders import yard
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "admits"),
+    [
+        ("In", ("5", "6"), True),
+        ("In", ("6",), False),
+        ("NotIn", ("6",), True),
+        ("Exists", (), True),
+        ("DoesNotExist", (), False),
+        ("Gt", ("4",), True),
+        ("Gt", ("5",), False),
+        ("Lt", ("6",), True),
+        ("Lt", ("many",), False),
+    ],
+)
+def test_each_operator_over_labels(operator: str, values: tuple[str, ...], admits: bool) -> None:
+    assert matches([Requirement("slots", operator, values)], {"slots": "5"}) is admits
+
+
+def test_a_node_affinity_speaks_of_labels_and_of_names() -> None:
+    term = NodeTerm(labels=(Requirement("zone", "In", ("a",)),), names=(Requirement("metadata.name", "In", ("n1",)),))
+    shape = Shape(affinity=(term,))
+    assert selects(shape, Node(name="n1", labels={"zone": "a"}))
+    assert not selects(shape, Node(name="n2", labels={"zone": "a"}))
+
+
+@pytest.mark.parametrize(
+    ("toleration", "tolerated"),
+    [
+        (Toleration("gpu", "Equal", "only"), True),
+        (Toleration("gpu", "Equal", "other"), False),
+        (Toleration("gpu", "Exists"), True),
+        (Toleration("", "Exists"), True),
+        (Toleration("", "Equal"), False),
+        (Toleration("cpu", "Exists"), False),
+        (Toleration("gpu", "Exists", "", "NoExecute"), False),
+        (Toleration("gpu", "Exists", "", "NoSchedule"), True),
+    ],
+)
+def test_each_way_to_tolerate_a_taint(toleration: Toleration, tolerated: bool) -> None:
+    node = Node(name="n", taints=(Taint("gpu", "only"),))
+    assert tolerates(Shape(tolerations=(toleration,)), node) is tolerated
+
+
+def test_a_tainted_node_is_for_those_who_tolerate_it() -> None:
+    some = yard().node("tainted", taints=(Taint("gpu", "only"),)).node("open").queue("a", quota=8)
+    some.pending("a").pending("a", shape=Shape(gpus=8, tolerations=(Toleration("gpu", "Exists"),)))
+    assert some.plan().started == {"a-1": "open", "a-2": "tainted"}
+
+
+def test_a_selector_holds_a_pod_back_from_other_nodes() -> None:
+    some = yard().node("plain").node("fast", labels={"speed": "high"}).queue("a", quota=8)
+    some.pending("a", shape=Shape(gpus=1, selector=(("speed", "high"),)))
+    assert some.plan().started == {"a-1": "fast"}
+
+
+def test_a_preference_counts_more_than_packing() -> None:
+    wish = PreferredNodes(10, NodeTerm(labels=(Requirement("speed", "In", ("high",)),)))
+    some = yard().node("fast", labels={"speed": "high"}).node("fuller", gpus=2).queue("a", quota=8)
+    some.pending("a", shape=Shape(gpus=1, preferred=(wish,)))
+    assert some.plan().started == {"a-1": "fast"}

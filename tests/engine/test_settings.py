@@ -1,0 +1,58 @@
+"""Settings as text: durations, ratios, switches, and what is said of those that cannot be read."""
+
+import pytest
+from gpuyard.engine.model import SCALE
+from gpuyard.engine.settings import KEYS, SettingError, Settings, duration, scaled
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("60s", 60), ("1m30s", 90), ("2h", 7200), ("0", 0), ("500ms", 1), ("1.5s", 2), ("0.25h", 900), ("-1s", -1)],
+)
+def test_a_duration_is_whole_seconds_rounded_up(text: str, seconds: int) -> None:
+    assert duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "60", "s", "1d", "1m 30s", "--1s", "1..5s"])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a duration"):
+        duration(text)
+
+
+@pytest.mark.parametrize(("text", "value"), [("1", SCALE), ("0.5", SCALE // 2), ("2.000001", 2 * SCALE + 1)])
+def test_a_ratio_is_kept_exactly(text: str, value: int) -> None:
+    assert scaled(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1.0000001", "one"])
+def test_what_is_no_ratio_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a number"):
+        scaled(text)
+
+
+def test_a_setting_is_read_under_its_outside_name() -> None:
+    settings = Settings().with_text("consolidation.maxMoved", "-1").with_text("honorDisruptionBudgets", "false")
+    assert (settings.max_moved, settings.honor_disruption_budgets) == (-1, False)
+
+
+def test_an_unknown_setting_is_answered_with_the_known_ones() -> None:
+    with pytest.raises(SettingError, match=r"consolidation\.maxmoved: no such setting; known are defaultQueue"):
+        Settings().with_text("consolidation.maxmoved", "1")
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "why"),
+    [
+        ("consolidation.maxMoved", "many", "'many' is not a whole number"),
+        ("namespaceMatch", "maybe", "'maybe' is none of off, name, label"),
+        ("consolidation.keepNodesEmpty", "yes", "'yes' is none of true, false"),
+    ],
+)
+def test_a_wrong_value_names_the_setting_and_the_fault(key: str, text: str, why: str) -> None:
+    with pytest.raises(SettingError) as caught:
+        Settings().with_text(key, text)
+    assert str(caught.value) == f"{key}: {why}"
+
+
+def test_every_setting_is_a_field() -> None:
+    assert {field for field, _ in KEYS.values()} <= set(Settings.__struct_fields__)
