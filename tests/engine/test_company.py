@@ -1,8 +1,11 @@
 """Pods that seek or avoid each other."""
 
+from gpuyard.engine.company import Company
 from gpuyard.engine.model import PodTerm, Requirement, Shape, State
+from gpuyard.engine.settings import Settings
+from gpuyard.engine.settle import settle
 
-from tests.engine.builders import NOW, Yard, yard
+from tests.engine.builders import NOW, Told, Yard, yard
 
 WEB = (Requirement("app", "In", ("web",)),)
 LABELLED = {"labels": {"app": "web"}}
@@ -15,6 +18,13 @@ def beside(key: str = "host", **also: object) -> PodTerm:
 def two_hosts() -> Yard:
     some = yard().node("node-1", gpus=4, labels={"host": "1", "zone": "z"})
     return some.node("node-2", gpus=8, labels={"host": "2", "zone": "z"}).queue("a", quota=8)
+
+
+def test_a_pod_that_nobody_seeks_or_avoids_may_stand_anywhere() -> None:
+    scratch = two_hosts().running("a", on="node-1", pod=LABELLED).pending("a").cycle(phases=()).scratch
+    company, pod = Company(scratch), scratch.snapshot.pods["ns/a-2"]
+    assert not company.concerns(pod)
+    assert [company.allows(pod, node) for node in ("node-1", "node-2")] == [True, True]
 
 
 def test_a_pod_goes_where_its_company_is() -> None:
@@ -82,3 +92,10 @@ def test_nobody_is_bound_beside_a_leaving_pod_that_he_must_not_meet() -> None:
     told = some.plan(cycles=1)
     assert told.started == {}
     assert told.nominated == {"loner": "node-1"}
+
+
+def test_company_whose_node_is_gone_is_nowhere() -> None:
+    some = two_hosts().running("a", on="node-2", pod=LABELLED)
+    some.pending("a", name="loner", shape=Shape(gpus=1, pod_anti_affinity=(beside("zone"),)))
+    assert some.plan().waits() == ["loner"]
+    assert Told(settle(some.snapshot().without_node("node-2"), Settings())).node("loner") == "node-1"
