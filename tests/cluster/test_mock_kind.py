@@ -438,10 +438,14 @@ def test_time_slicing_multiplies_capacity_and_the_metrics_show_the_card(yard: Ya
 def test_a_sidecars_device_is_given_by_rule_beside_the_mains_exact_one(yard: Yard) -> None:
     bare = {"image": "registry.k8s.io/pause:3.10", "resources": {"limits": {GPU: "1"}}}
     yard.pod("p", containers=[{"name": "c", **bare}], initContainers=[{"name": "s", "restartPolicy": "Always", **bare}])
-    eventually(lambda: len(yard.usage()) == 2, within=30)
+    eventually(lambda: yard.given("p").get("c"), within=30)
     [main] = yard.given("p")["c"]
-    owners = {device: usage["metadata"]["container"] for device, usage in yard.usage().items()}
-    assert owners == {main: "c", ({G1, G2} - {main}).pop(): "s"}
+    owners = {main: "c", ({G1, G2} - {main}).pop(): "s"}
+
+    def told() -> dict[str, str]:
+        return {device: usage["metadata"]["container"] for device, usage in yard.usage().items()}
+
+    eventually(lambda: told() == owners, within=30)
 
 
 @pytest.mark.row("M-11")
