@@ -206,7 +206,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return Draft(self).put_nodes(nodes).done()
 
     def without_node(self, name: str) -> "Snapshot":
-        """Without a node and the pods on it."""
+        """Without a node; pods that named it stay, but hold room nowhere."""
         return Draft(self).drop_node(name).done()
 
     def with_queue(self, queue: Queue) -> "Snapshot":
@@ -364,7 +364,7 @@ class Draft:
 
     def _set_nodes(self, nodes: Mapping[str, Node]) -> Self:
         old, new = self._fleet, Fleet.of(nodes)
-        resized = any(n.gpu_memory != new.nodes[name].gpu_memory for name, n in old.nodes.items() if name in new.nodes)
+        resized = any(pods and _gpu_memory(old, name) != _gpu_memory(new, name) for name, pods in self._on_node.items())
         self._recount |= bool(self._get("pods")) and (resized or old.smallest_gpu != new.smallest_gpu)
         self._new["fleet"] = new
         return self
@@ -506,6 +506,11 @@ def _is_torn(workload: Workload, pods: Iterable[Pod]) -> bool:
 def _added(use: QueueUse, delta: list[int]) -> QueueUse:
     a, f, r = (Amounts(*delta[n : n + 3]) for n in (0, 3, 6))
     return QueueUse(use.allocated.plus(a), use.fixed.plus(f), use.requested.plus(r))
+
+
+def _gpu_memory(fleet: Fleet, name: str) -> int | None:
+    node = fleet.nodes.get(name)
+    return node.gpu_memory if node else None
 
 
 def _put(mapping: dict[str, V], key: str, value: V | None) -> None:
