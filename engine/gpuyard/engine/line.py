@@ -151,11 +151,11 @@ class WaitingLine:
         self._heaps: dict[str, list[Entry]] = {}
         self._called: set[str] = set()
         self._left = 0
-        self._backlog = backlog
+        self._backlog = backlog or Backlog(scratch, ())
         self._passed: dict[str, int] = {}
         for team in teams:
             self.push(team)
-        for queue, entries in backlog.by_queue.items() if backlog else ():
+        for queue, entries in self._backlog.by_queue.items():
             if entries:
                 self._tree.enter(queue)
 
@@ -190,22 +190,22 @@ class WaitingLine:
         return None
 
     def _take(self, queue: str) -> str:
-        key, behind = self._first(queue)[0][3], self._behind(queue)
+        key = self._first(queue)[0][3]
         heap = self._heaps.get(queue)
         if heap and heap[0][0][3] == key:
             heappop(heap)
-        elif self._backlog and behind is not None:
-            self._pass(self._backlog, queue, heap)
+        else:
+            self._pass(queue, heap)
         if not heap and self._behind(queue) is None:
             self._tree.leave(queue)
         return key
 
-    def _pass(self, backlog: Backlog, queue: str, heap: list[Entry] | None) -> None:
+    def _pass(self, queue: str, heap: list[Entry] | None) -> None:
         """Let pass all who stand behind with the same rank, up to the next who is called."""
         at = self._passed.get(queue, 0)
-        end = backlog.alike(queue, at)
+        end = self._backlog.alike(queue, at)
         if heap:
-            end = min(end, bisect_left(backlog.by_queue[queue], heap[0], at))
+            end = min(end, bisect_left(self._backlog.by_queue[queue], heap[0], at))
         self._passed[queue] = max(end, at + 1)
 
     def _first(self, queue: str) -> Entry:
@@ -217,7 +217,7 @@ class WaitingLine:
 
     def _behind(self, queue: str) -> Entry | None:
         """The first of a queue who stands behind the line and has not passed; who is called stands in the line."""
-        waiting = self._backlog.by_queue.get(queue, ()) if self._backlog else ()
+        waiting = self._backlog.by_queue.get(queue, ())
         at = self._passed.get(queue, 0)
         while at < len(waiting) and waiting[at][0][3] in self._called:
             at += 1
@@ -319,8 +319,8 @@ class VictimLine:
         """What is left of a workload of which a part was taken stands in line again."""
         queue = rest.workload.queue or ""
         insort(self._returned.setdefault(queue, []), (job_key(rest), rest), key=_job_key_of)
-        if self._find_head(queue):
-            self._tree.enter(queue)
+        self._find_head(queue)
+        self._tree.enter(queue)
 
     def _find_head(self, queue: str) -> bool:
         pool, at = self._pools.of(queue), self._next[queue]

@@ -318,9 +318,7 @@ class _Hope:
         return self._rooms[node].later + freed >= self._size
 
     def places(self, chunks: Chunks) -> int:
-        """For how many pods there would be whole GPUs without these chunks."""
-        if not self._size:
-            return 0
+        """For how many pods there would be whole GPUs without these chunks; for pods of one size in whole GPUs only."""
         places = self._free
         for node, freed in _freed(chunks).items():
             room = self._rooms[node]
