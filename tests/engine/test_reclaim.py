@@ -1,0 +1,32 @@
+"""The rules between queues hold for every queue on the way up, not only for those that hold pods."""
+
+from gpuyard.engine.accounts import Accounts
+from gpuyard.engine.model import Amounts
+from gpuyard.engine.reclaim import fair_to_all, may_take
+from gpuyard.engine.settings import Settings
+
+from tests.engine.builders import Yard, yard
+
+GPU = Amounts(gpu=1000)
+
+
+def accounts(of: Yard) -> Accounts:
+    return Accounts.of(of.snapshot(), Settings().fairshare_k)
+
+
+def test_what_is_not_preemptible_stays_within_the_quota_of_every_queue_above() -> None:
+    some = yard().nodes(1).queue("d", quota=1).queue("a", quota=4, parent="d").queue("b", quota=4)
+    some.running("a", preemptible=False).running("b", 7).pending("a", preemptible=False)
+    books = accounts(some)
+    assert may_take(books, "a", GPU, preemptible=False)
+    assert not fair_to_all(books, "a", GPU, {}, preemptible=False)
+    assert fair_to_all(books, "a", GPU, {}, preemptible=True)
+
+
+def test_a_queue_that_is_due_nothing_is_fuller_than_any_that_is_due_something() -> None:
+    some = yard().nodes(1).queue("a", weight=0).queue("b", quota=4).queue("c", quota=4)
+    some.running("b", 8).pending("c", 4).pending("a")
+    books = accounts(some)
+    assert books.by_name["a"].fair_share.gpu == 0
+    assert fair_to_all(books, "c", GPU, {"b": [GPU]}, preemptible=True)
+    assert not fair_to_all(books, "a", GPU, {"b": [GPU]}, preemptible=True)
