@@ -28,7 +28,7 @@ def test_it_says_what_starts_what_moves_and_why(tmp_path: Path) -> None:
 
 def test_a_cluster_at_rest_says_so(tmp_path: Path) -> None:
     out = plan(tmp_path, node(), pod("a", on="node-1")).out
-    assert out == "1 pods on 1 nodes: nothing to do; settled after 1 cycle\n"
+    assert out == "1 pod on 1 node: nothing to do; settled after 1 cycle\n"
 
 
 def test_queues_stand_below_their_parents(tmp_path: Path) -> None:

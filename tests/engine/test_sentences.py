@@ -114,7 +114,7 @@ CASES = {
     "a part of a gang that is not whole": Case(
         Reason.GANG_INCOMPLETE,
         Gap(found=0, needed=1, part="leader"),
-        "the gang needs 1 pods in part leader to start, and not so many exist",
+        "the gang needs 1 pod in part leader to start, and not so many exist",
         "found 0 of 1",
     ),
     "a gang without room": Case(
@@ -168,7 +168,7 @@ CASES = {
     ),
     "room promised to a queue": Case(Reason.PROMISED_TO_OTHER, Kept(queue="b"), "the room is promised to queue b"),
     "room promised to somebody": Case(Reason.PROMISED_TO_OTHER, Kept(), "the room is promised to others"),
-    "a queue before it": Case(Reason.OUTRANKED, Kept(queue="b"), "queue b rank before it"),
+    "a queue before it": Case(Reason.OUTRANKED, Kept(queue="b"), "queue b ranks before it"),
     "somebody before it": Case(Reason.OUTRANKED, Kept(), "others rank before it"),
     "a node that is not offered": Case(
         Reason.REFUSED_BY_SCHEDULER,
@@ -185,7 +185,7 @@ CASES = {
         Reason.RECLAIM_IN_PROGRESS,
         Clearing(node="node-1", left=1, plan="plan-7"),
         "room is being made for it on node-1 by plan plan-7",
-        "1 pods still to go",
+        "1 pod still to go",
     ),
 }
 

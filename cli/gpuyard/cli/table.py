@@ -10,7 +10,7 @@ from gpuyard.cli.events import Event, Kind, events, milligpus, workload_of
 from gpuyard.engine.advice import advise
 from gpuyard.engine.model import UNLIMITED
 from gpuyard.engine.result import Outcome, QueueShare, Waiting
-from gpuyard.engine.sentences import thousandths, told
+from gpuyard.engine.sentences import counted, thousandths, told
 from gpuyard.engine.settings import Settings
 from gpuyard.engine.snapshot import Snapshot
 from gpuyard.engine.suggestions import advice_in_words
@@ -52,7 +52,7 @@ def _summary(snapshot: Snapshot, happens: Iterable[Event], outcome: Outcome) -> 
     ran = len(outcome.cycles)
     cycles = "1 cycle" if ran == 1 else f"{ran} cycles"
     end = f"settled after {cycles}" if outcome.settled else f"not settled after {cycles}"
-    size = f"{len(snapshot.pods)} pods on {len(snapshot.fleet.nodes)} nodes"
+    size = f"{counted(len(snapshot.pods), 'pod')} on {counted(len(snapshot.fleet.nodes), 'node')}"
     return f"{size}: {', '.join(said) or 'nothing to do'}; {end}"
 
 

@@ -93,6 +93,11 @@ def thousandths(value: int) -> str:
     return f"{whole}.{part:03}".rstrip("0").rstrip(".") if part else str(whole)
 
 
+def counted(number: int, thing: str) -> str:
+    """`1 pod`, `2 pods`."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
 def cause_in_words(cause: str) -> str:
     """Why one node does not take a pod."""
     return _CAUSES[cause]
@@ -162,8 +167,8 @@ def _foreign(facts: Foreign, reason: Reason) -> str:
 def _gap(facts: Gap, reason: Reason) -> str:
     part = f" in part {facts.part}" if facts.part else ""
     if reason is Reason.GANG_INCOMPLETE:
-        return f"the gang needs {facts.needed} pods{part} to start, and not so many exist"
-    return f"the gang needs room for {facts.needed} pods{part} at once"
+        return f"the gang needs {counted(facts.needed, 'pod')}{part} to start, and not so many exist"
+    return f"the gang needs room for {counted(facts.needed, 'pod')}{part} at once"
 
 
 def _share(facts: Share, _reason: Reason) -> str:
@@ -189,7 +194,7 @@ def _kept(facts: Kept, reason: Reason) -> str:
     if reason is Reason.PROMISED_TO_OTHER:
         return f"the room is promised to {whom or 'others'}"
     if reason is Reason.OUTRANKED:
-        return f"{whom or 'others'} rank before it"
+        return f"{whom} ranks before it" if whom else _BARE[reason]
     return f"kube-scheduler does not offer {facts.node}, the node that it was promised; see the pod's own events"
 
 
@@ -223,7 +228,7 @@ def _numbers(facts: Facts | None) -> str:
         fair, has, asked = (amount(facts.resource, x) for x in (facts.fair_share, facts.allocated, facts.asked))
         return f"fair share {fair}, {has} in use, {asked} asked for"
     if isinstance(facts, Clearing):
-        return f"{facts.left} pods still to go"
+        return f"{counted(facts.left, 'pod')} still to go"
     return ""
 
 
