@@ -45,6 +45,22 @@ def test_who_is_avoided_stays_away_too() -> None:
     assert told.node("web") == "node-2"
 
 
+def test_who_is_not_meant_may_stand_beside_one_that_avoids_others() -> None:
+    some = two_hosts().running("a", on="node-1", shape=Shape(gpus=1, pod_anti_affinity=(beside(),)))
+    assert some.pending("a", name="other").plan().node("other") == "node-1"
+
+
+def test_a_wish_to_be_alone_keeps_nobody_away() -> None:
+    some = two_hosts().running("a", on="node-1", shape=Shape(gpus=1, pod_anti_affinity=(beside(weight=5),)))
+    assert some.pending("a", name="web", pod=LABELLED).plan().node("web") == "node-1"
+
+
+def test_a_wish_against_company_outweighs_the_fuller_node() -> None:
+    some = two_hosts().running("a", on="node-1", pod=LABELLED)
+    far = Shape(gpus=1, pod_anti_affinity=(beside(weight=5),))
+    assert some.pending("a", name="far", shape=far).plan().node("far") == "node-2"
+
+
 def test_two_that_avoid_each_other_do_not_start_together() -> None:
     avoids = Shape(gpus=1, pod_anti_affinity=(beside("zone"),))
     some = two_hosts().pending("a", shape=avoids, pod=LABELLED).pending("a", shape=avoids, pod=LABELLED)

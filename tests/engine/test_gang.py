@@ -47,12 +47,24 @@ def test_below_its_minimum_a_gang_starts_with_all_that_is_missing() -> None:
     assert starts_next(gang(4, minimum=3)) == ["g-0", "g-1", "g-2"]
 
 
+def test_pods_that_run_already_are_not_missing() -> None:
+    assert starts_next(gang(5, minimum=3, running=1)) == ["g-1", "g-2"]
+
+
 def test_at_its_minimum_a_gang_grows_by_one_pod() -> None:
     assert starts_next(gang(4, minimum=2, running=2)) == ["g-2"]
 
 
 def test_a_gang_with_too_few_pods_starts_with_none() -> None:
     assert starts_next(gang(2, minimum=3)) == []
+
+
+def test_a_single_pod_that_is_enough_starts() -> None:
+    assert starts_next(gang(1)) == ["g"]
+
+
+def test_the_only_pod_of_a_sub_group_that_needs_two_does_not_start() -> None:
+    assert starts_next(gang(parts={"x": (1, 2)})) == []
 
 
 def test_a_single_pod_that_is_not_enough_alone_does_not_start() -> None:
