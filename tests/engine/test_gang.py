@@ -75,6 +75,10 @@ def test_sub_groups_start_together() -> None:
     assert starts_next(gang(parts={"x": (2, 1), "y": (2, 2)})) == ["g-0", "g-2", "g-3"]
 
 
+def test_a_sub_group_that_stands_is_not_missing() -> None:
+    assert starts_next(gang(parts={"x": (1, 1), "y": (2, 2)}, running=1)) == ["g-1", "g-2"]
+
+
 def test_of_sub_groups_as_many_start_as_must_stand() -> None:
     assert starts_next(gang(parts={"x": (2, 2), "y": (2, 2)}, needs=1)) == ["g-0", "g-1"]
 
