@@ -243,6 +243,15 @@ def test_a_refused_pod_that_is_deleted_sleeps_no_more() -> None:
     assert not of.asleep
 
 
+@pytest.mark.parametrize("state", [State.SUCCEEDED, State.FAILED])
+def test_the_end_of_a_placed_pod_is_news(state: State) -> None:
+    of = ledger()
+    of.see(sighting(state=State.BOUND, node="n1"))
+    assert not of.take_news()
+    of.see(sighting(version=2, state=state, node="n1"))
+    assert of.take_news()
+
+
 def test_a_changed_queue_is_news() -> None:
     of = ledger()
     of.put_queue(Queue(name="team"))

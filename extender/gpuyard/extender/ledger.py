@@ -70,6 +70,9 @@ TRANSITIONS: Mapping[Phase, Mapping[Event, Phase]] = {
 GRANTED = frozenset({Phase.EXPECTED, Phase.RESERVED})
 """The phases in which a pod counts although no watch has shown it on a node."""
 
+COUNTED_NOWHERE = frozenset({Phase.PENDING, Phase.GONE})
+"""The phases in which a pod uses nothing of its queue."""
+
 
 class Sighting(msgspec.Struct, frozen=True, kw_only=True):
     """What a watch, or the pod inside a call, says of a pod at one moment."""
@@ -200,7 +203,7 @@ class Ledger:
         return snapshot.with_pod(pod)
 
     def take_news(self) -> bool:
-        """Whether a queue has changed or a reservation lapsed since the last call: kube-scheduler sees neither."""
+        """Whether since the last call a queue has changed, a reservation has lapsed or a placed pod has ended."""
         news, self._news = self._news, False
         return news
 
@@ -308,7 +311,8 @@ class Ledger:
         old = self._entries.get(seen.pod.key)
         before = old.phase if old else Phase.GONE
         after = TRANSITIONS[before][event]
-        if before in GRANTED and after in (Phase.PENDING, Phase.GONE):
+        # Also when a placed pod ends: kube-scheduler may know it first, ask at once, and be refused for the last time.
+        if before not in COUNTED_NOWHERE and after in COUNTED_NOWHERE:
             self._news = True
         if after is Phase.GONE and event is Event.LAPSED:
             self._remove(seen.pod)
