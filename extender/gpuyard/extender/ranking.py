@@ -6,7 +6,7 @@ from gpuyard.engine.rooms import Rooms
 from gpuyard.engine.snapshot import Snapshot
 
 MOST_POINTS = 9
-"""For the fullest node; one more is kept for a promised one."""
+"""For the fullest node; kube-scheduler expects 10 at most."""
 
 
 def best(snapshot: Snapshot, offered: Collection[str], most: int) -> list[str]:

@@ -1,7 +1,7 @@
 """The HTTP side of the verbs: any call is answered with 200, because kube-scheduler reads no other answer.
 
 What goes wrong goes into the answer: `Error` where there is such a field, nobody and nothing where there is none. No
-verb waits for anything but `bind` for the API server: between a decision and its reservation nothing else happens.
+verb waits for the API server: between a decision and its reservation nothing else happens.
 """
 
 from collections.abc import Awaitable, Callable, Iterable

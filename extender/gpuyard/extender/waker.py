@@ -1,7 +1,8 @@
 """Wakes refused pods when they could go and kube-scheduler cannot know it.
 
 kube-scheduler asks again about a refused pod when other pods end or nodes change, but not when a queue's bound is
-raised or a reservation lapses. An annotation whose value changes wakes one pod: each that would pass now gets one.
+raised or a reservation lapses; and of a pod's end it may know before we do, and ask too early. An annotation whose
+value changes wakes one pod: each that would pass now gets one.
 """
 
 import asyncio

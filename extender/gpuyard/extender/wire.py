@@ -15,9 +15,6 @@ from msgspec import UNSET, Raw, UnsetType, field
 from msgspec.json import Decoder, Encoder
 from msgspec.structs import fields
 
-MAX_BODY = 256 * 1024 * 1024
-"""Bytes of the largest body that is read: 5,000 whole nodes are 27 MiB."""
-
 
 class WireError(ValueError):
     """A body that is no message of the verb; its text says what is wrong, by field."""
