@@ -32,10 +32,19 @@ def tool(name: str, *options: str) -> tuple[str, ...]:
     return (str(Path(sys.executable).parent / name), *options)
 
 
-def tests_on(ground: str, *options: str) -> tuple[tuple[str, ...]]:
-    """Make the one command of a stage that runs the tests of a ground."""
-    reports = (f"--junit-xml=build/junit-{ground}.xml", f"--rows=build/rows-{ground}.json")
-    return (tool("python", "-m", "pytest", "tests", "--ground", ground, *reports, *options),)
+def tests_on(ground: str, *options: str) -> tuple[str, ...]:
+    """Make the command that runs the tests of a ground and remembers which failed."""
+    own = ("--ground", ground, "-o", f"cache_dir=build/cache-{ground}")
+    return tool("python", "-m", "pytest", "tests", *own, f"--junit-xml=build/junit-{ground}.xml", *options)
+
+
+def stage_of(ground: str, name: str, minutes: float, *options: str, after: tuple[str, ...] = ()) -> Stage:
+    """Make the stage of a ground: its tests, then once more those that failed, which show no row any more."""
+    first = tests_on(ground, f"--rows=build/rows-{ground}.json", *options)
+    again = tests_on(
+        ground, "-v", "--last-failed", "--last-failed-no-failures=none", f"--junit-xml=build/junit-{ground}-again.xml"
+    )
+    return Stage(name, (first,), after, ground, weight=2, minutes=minutes, again=again)
 
 
 RUFF = (tool("ruff", "check"), tool("ruff", "format", "--check"))
@@ -49,12 +58,12 @@ STAGES = (
     Stage("binaries", (tool("python", "-m", "tests.grounds"),), minutes=30),
     Stage("lint", (*RUFF, LAYERS, YAML)),
     Stage("types", (tool("mypy"),)),
-    Stage("unit", tests_on("none", "-q", *SPREAD), (), "none", weight=2, minutes=15),
-    Stage("processes", tests_on("processes", "-v", *SPREAD), ("binaries",), "processes", weight=2, minutes=30),
-    Stage("kind", tests_on("kind", "-v"), ("binaries",), "kind", weight=2, minutes=40),
+    stage_of("none", "unit", 15, "-q", *SPREAD),
+    stage_of("processes", "processes", 30, "-v", *SPREAD, after=("binaries",)),
+    stage_of("kind", "kind", 40, "-v", after=("binaries",)),
 )
 SOAK = tuple(
-    replace(stage, commands=tuple((*command, "--soak") for command in stage.commands), minutes=90)
+    replace(stage, commands=tuple((*command, "--soak") for command in stage.commands), minutes=90, again=())
     if stage.ground
     else stage
     for stage in STAGES
@@ -110,7 +119,8 @@ def together(stages: Sequence[Stage]) -> int:
 
 def forget_the_last_run() -> None:
     """Remove what an earlier run has left: a report that is not written again must not count."""
-    shutil.rmtree(BUILD / "logs", ignore_errors=True)
+    for folder in (BUILD / "logs", *BUILD.glob("cache-*")):
+        shutil.rmtree(folder, ignore_errors=True)
     for path in [*BUILD.glob("junit-*.xml"), *BUILD.glob("rows*.json")]:
         path.unlink(missing_ok=True)
 
@@ -158,13 +168,14 @@ def table(results: Sequence[Result]) -> list[str]:
 
 def figures(total: Tally, seconds: float) -> list[str]:
     """Write what ran, for how long, and what was skipped that should not have been."""
-    hidden = total.hidden()
+    hidden, repeated = total.hidden(), total.repeated()
     return [
         f"grounds     {', '.join(total.grounds())}",
         f"tests       {len(total.cases)}",
         f"time        {clock(seconds)}; the slowest tests:",
         *tell(total.slowest()),
         *(["skipped, which hides a ground (counts as failed):", *tell(hidden)] if hidden else []),
+        *(["passed only when tried once more, and show no row:", *tell(repeated)] if repeated else []),
     ]
 
 

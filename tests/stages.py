@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+TESTS_FAILED = 1
 HEARTBEAT = 30.0
 GRACE = 60.0
 
@@ -30,6 +31,8 @@ class Stage:
     weight: int = 1
     """How much of the machine it takes: stages run beside each other while their weights fit."""
     minutes: float = 10
+    again: tuple[str, ...] = ()
+    """Run once if a command says that tests failed; then its exit code counts."""
 
 
 class Outcome(StrEnum):
@@ -122,7 +125,11 @@ class Runner:
         """Run a stage's commands until one fails; the reason, if one did."""
         with self._log(stage).open("wb") as log:
             for command in stage.commands:
-                if code := await self._command(command, log.fileno()):
+                code = await self._command(command, log.fileno())
+                if code == TESTS_FAILED and stage.again:
+                    self._tell(stage, "what failed is tried once more, alone")
+                    code = await self._command(stage.again, log.fileno())
+                if code:
                     return f"`{' '.join(command)}` ended with {code}"
         return ""
 

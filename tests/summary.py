@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -20,6 +20,8 @@ class Case:
     outcome: str
     ground: str
     seconds: float
+    repeated: bool = False
+    """It failed at first; the outcome is that of a second attempt."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,10 @@ class Tally:
     def hidden(self) -> list[Case]:
         """Find the tests that were skipped although they speak of a real cluster."""
         return [case for case in self.cases if case.outcome == "skipped" and case.ground != GROUNDS[0]]
+
+    def repeated(self) -> list[Case]:
+        """Find the tests that passed only on their second attempt."""
+        return [case for case in self.cases if case.repeated and case.outcome == "passed"]
 
     def grounds(self) -> list[str]:
         """Name the grounds on which at least one test passed."""
@@ -59,11 +65,17 @@ def tally(results: Iterable[Result], reports: Path) -> Tally:
     cases: list[Case] = []
     broken: list[str] = []
     for result in results:
-        found = list(read_junit(reports / f"junit-{result.stage.ground}.xml")) if result.stage.ground else []
+        found = read_ground(reports, result.stage.ground) if result.stage.ground else []
         cases += found
         if result.outcome is not Outcome.PASSED and not any(case.outcome == "failed" for case in found):
             broken.append(result.stage.name)
     return Tally(tuple(cases), tuple(broken))
+
+
+def read_ground(reports: Path, ground: str) -> list[Case]:
+    """Read the tests of a ground, a second attempt in the place of the first."""
+    again = {case.name: replace(case, repeated=True) for case in read_junit(reports / f"junit-{ground}-again.xml")}
+    return [again.get(case.name, case) for case in read_junit(reports / f"junit-{ground}.xml")]
 
 
 def read_junit(path: Path) -> Iterator[Case]:

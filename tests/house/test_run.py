@@ -93,6 +93,17 @@ def test_the_rows_of_this_run_are_written_together_and_older_ones_forgotten(
     assert rows == {"Q-34": [entry("none"), entry("processes")]}
 
 
+def test_a_test_that_passes_only_when_tried_once_more_is_named(
+    small_run: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    failing = python(junit("processes", GROUND + "<failure />") + "; raise SystemExit(1)")
+    again = python(junit("processes-again", GROUND))[0]
+    assert small_run(Stage("processes", failing, ground="processes", again=again)) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "passed only when tried once more, and show no row:" in lines
+    assert lines[-1] == "1 passed, 0 failed"
+
+
 def test_every_ground_that_has_tests_has_a_stage() -> None:
     tests = [text for name, text in tree.texts() if name.startswith("tests/cluster/")]
     marked = {ground for ground in GROUNDS[1:] for text in tests if f'mark.ground("{ground}")' in text}

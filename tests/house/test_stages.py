@@ -76,6 +76,21 @@ async def test_a_failed_command_fails_its_stage_and_says_which(house: House) -> 
     assert result.log.read_text() == "first\n"
 
 
+async def test_tests_that_failed_are_tried_once_more_and_then_it_is_that_which_counts(house: House) -> None:
+    failing = python("import sys; print('first'); sys.exit(1)")
+    for code, outcome in (("print('second')", Outcome.PASSED), ("raise SystemExit(1)", Outcome.FAILED)):
+        [result] = await house.run(Stage("kind", failing, again=python(code)[0]))
+        assert result.outcome is outcome
+    assert house.all_said().count("what failed is tried once more, alone") == 2
+
+
+async def test_a_stage_that_broke_or_passed_is_not_tried_again(house: House) -> None:
+    again = python("print('never')")[0]
+    broken, fine = await house.run(Stage("a", python("exit(2)"), again=again), Stage("b", python(""), again=again))
+    assert (broken.outcome, fine.outcome) == (Outcome.FAILED, Outcome.PASSED)
+    assert [result.log.read_text() for result in (broken, fine)] == ["", ""]
+
+
 async def test_what_a_stage_prints_on_either_stream_is_in_its_log(house: House) -> None:
     [result] = await house.run(stage("unit", "import sys; print('out', flush=True); print('err', file=sys.stderr)"))
     assert result.log.read_text() == "out\nerr\n"

@@ -65,6 +65,14 @@ def test_a_stage_with_failed_tests_is_counted_by_its_tests(reports: Path) -> Non
     assert tally([result("unit", Outcome.FAILED, "none")], reports).count("failed") == 2
 
 
+def test_a_test_that_passed_only_when_repeated_is_told_apart(reports: Path) -> None:
+    passed = '<testsuite><testcase classname="tests.engine.test_order" name="test_b" time="1" /></testsuite>'
+    (reports / "junit-none-again.xml").write_text(passed)
+    total = tally([result("unit", Outcome.FAILED, "none")], reports)
+    assert [case.name for case in total.repeated()] == ["tests.engine.test_order::test_b"]
+    assert total.closing_line() == "2 passed, 1 failed, 1 skipped"
+
+
 def test_a_test_skipped_on_a_real_cluster_is_called_hidden() -> None:
     skipped = case("skipped", "kind")
     assert Tally((skipped, case("skipped"), case("passed", "kind")), ()).hidden() == [skipped]
