@@ -23,9 +23,11 @@ def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]
     """What would have been run; debootstrap leaves a root, tar a file, docker an image."""
     done: list[list[str]] = []
 
-    def run(command: list[str], _: object = None) -> None:
+    def run(command: list[str], _: object = None, folder: Path = tmp_path) -> None:
         done.append(command)
-        if command[0] == "debootstrap":
+        if command[-2] == "download":
+            (folder / f"{command[-1]}_1.deb").write_text("a package")
+        elif command[0] == "debootstrap":
             (tmp_path / "cache").mkdir(exist_ok=True)
             _root(Path(command[-1]))
         elif command[0] == "tar":
@@ -127,3 +129,19 @@ def test_only_what_is_missing_is_installed(commands: list[list[str]], monkeypatc
         ["apt-get", "update", "-q"],
         ["apt-get", "install", "-q", "-y", "--no-install-recommends", "docker.io"],
     ]
+
+
+def test_a_package_is_unpacked_without_being_installed(commands: list[list[str]], tmp_path: Path) -> None:
+    debian.unpack("prometheus", tmp_path / "there")
+    update, download, extract = commands
+    assert (update[-1], download[-2:], extract[:2]) == ("update", ["download", "prometheus"], ["dpkg-deb", "--extract"])
+    assert extract[-1] == str(tmp_path / "there")
+    own = [word for word in (*update, *download) if word.startswith("Dir::")]
+    assert own
+    assert not any(word.endswith(("=/", "=/var/lib/apt")) for word in own), "the machine's own lists stay as they are"
+
+
+def test_without_apt_a_package_cannot_be_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda *_, **__: None)
+    with pytest.raises(SandboxError, match="prometheus: there is no apt-get"):
+        debian.unpack("prometheus", tmp_path)

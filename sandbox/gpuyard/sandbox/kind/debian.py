@@ -1,4 +1,4 @@
-"""The base of every image that is built where no registry can be reached: a small Debian from Debian's own packages."""
+"""What comes from Debian's packages: the base of every image where no registry gives one, and single programs."""
 
 from __future__ import annotations
 
@@ -55,6 +55,21 @@ def install(programs: tuple[str, ...], say: Say) -> None:
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         _run(["apt-get", "update", "-q"], environment)
         _run(["apt-get", "install", "-q", "-y", "--no-install-recommends", *packages], environment)
+
+
+def unpack(package: str, folder: Path) -> None:
+    """Put a package's files into a folder. Nothing is installed: apt keeps lists of its own, so no root is needed."""
+    if shutil.which("apt-get", path=SYSTEM) is None:
+        raise SandboxError(f"Debian package {package}", "there is no apt-get on this machine")
+    with tempfile.TemporaryDirectory() as name:
+        work = Path(name)
+        for part in ("lists/partial", "archives/partial"):
+            (work / part).mkdir(parents=True)
+        apt = ["apt-get", "-q", "-o", f"Dir::State={work}", "-o", f"Dir::Cache={work}"]
+        _run([*apt, "update"])
+        _run([*apt, "download", package], folder=work)
+        for archive in work.glob("*.deb"):
+            _run(["dpkg-deb", "--extract", str(archive), str(folder)])
 
 
 def can_install() -> bool:
@@ -114,11 +129,12 @@ def _empty(folder: Path) -> None:
     folder.mkdir(parents=True)
 
 
-def _run(command: list[str], environment: dict[str, str] | None = None) -> None:
+def _run(command: list[str], environment: dict[str, str] | None = None, folder: Path | None = None) -> None:
     environment = {**(environment or os.environ), "PATH": f"{os.environ.get('PATH', '')}:{SYSTEM}"}
     done = subprocess.run(
         command,
         env=environment,
+        cwd=folder,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
