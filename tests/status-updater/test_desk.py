@@ -16,8 +16,7 @@ from tests.mock.cluster import cluster_node, container, pod
 TOPOLOGY = "nodes: {n: {gpu-product: Tesla-K80, gpu-memory: 11441, gpus: [{id: a}, {id: b}]}}"
 
 
-def a_map(text: str, name: str = "topology", version: int = 1, *, generated: bool = False) -> ConfigMap:
-    labels = {"gpuyard.io/generated": "true"} if generated else {}
+def a_map(text: str, name: str = "topology", version: int = 1, labels: dict[str, str] | None = None) -> ConfigMap:
     meta = Meta(name=name, uid=f"uid-{name}", resource_version=str(version), labels=labels)
     return ConfigMap(meta, {"topology.yml": text})
 
@@ -79,20 +78,20 @@ class Office:
         for name, (text, version) in due.texts.items():
             found = self.maps[name]
             assert version == found.metadata.resource_version
-            self.put_map(a_map(text, name, int(version) + 1, generated=found.generated))
+            self.put_map(a_map(text, name, int(version) + 1, labels=found.metadata.labels))
         for name, body in due.create.items():
-            self.put_map(a_map(body["data"]["topology.yml"], name, generated=True))
+            self.put_map(a_map(body["data"]["topology.yml"], name, labels=body["metadata"]["labels"]))
         for name in due.delete:
             self.desk.maps.take(Batch([Change(self.maps.pop(name), None)]))
             self.desk.touch_all()
         return due
 
     def settled(self) -> dict[str, str]:
-        """The maps when nothing is due any more."""
+        """The maps when nothing is due any more, without their copies."""
         for _ in range(5):
             due = self.settle()
             if not (due.texts or due.create or due.delete):
-                return {name: found.text for name, found in self.maps.items()}
+                return {name: found.text for name, found in self.maps.items() if not name.startswith("last-good-")}
         raise AssertionError("the updater never comes to rest")
 
     def rebuilt(self) -> dict[str, str]:
@@ -198,7 +197,7 @@ POOLS = "nodePools: {p: {gpuProduct: x, gpuMemory: 50, gpuCount: 2}}\nnodePoolLa
 def test_each_node_of_a_pool_gets_a_map_of_its_own() -> None:
     office = Office([cluster_node("n", {"pool": "p"}), cluster_node("other", {"pool": "q"})], [a_map(POOLS)])
     due = office.settle()
-    assert list(due.create) == ["topology-n"]
+    assert list(due.create) == ["topology-n", "last-good-topology"]
     assert due.create["topology-n"]["metadata"]["labels"] == {
         "gpuyard.io/generated": "true",
         "node-topology": "true",
@@ -231,4 +230,74 @@ def test_a_users_own_map_of_that_name_wins() -> None:
     own = a_map("{gpuProduct: mine, gpuMemory: 5, gpus: [{id: z}]}", "topology-n")
     office = Office([cluster_node("n", {"pool": "p"})], [a_map(POOLS), own])
     due = office.settle()
-    assert (due.create, due.delete, due.texts) == ({}, {}, {})
+    assert (set(due.create), due.delete, due.texts) == ({"last-good-topology", "last-good-topology-n"}, {}, {})
+
+
+# ---- the last good state ------------------------------------------------------------------------------------------
+
+BROKEN = "nodes: ["
+COPY = "last-good-topology"
+
+
+def test_what_a_user_wrote_has_a_copy_that_goes_with_it(office: Office) -> None:
+    body = office.settle().create[COPY]
+    assert body["data"]["topology.yml"] == TOPOLOGY
+    [owner] = body["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"], owner["uid"]) == ("ConfigMap", "topology", "uid-topology")
+
+
+def test_the_copy_follows_the_user_and_not_the_usage(office: Office) -> None:
+    office.settled()
+    office.pod("p", pod("p"))
+    assert set(office.settle().texts) == {"topology"}
+    office.put_map(a_map(TOPOLOGY.replace("id: b", "id: c"), version=7))
+    office.settled()
+    assert "id: c" in office.maps[COPY].text
+
+
+def test_an_updater_that_starts_while_the_map_is_broken_changes_nothing() -> None:
+    office = Office([cluster_node(labels={"pool": "p"})], [a_map(POOLS)])
+    office.pod("p", pod("p"))
+    before = office.settled()
+    office.put_map(a_map(BROKEN, version=9))
+    assert office.rebuilt() == before | {"topology": BROKEN}
+
+
+def test_while_the_map_is_broken_usage_goes_into_the_copy(office: Office) -> None:
+    office.settled()
+    office.put_map(a_map(BROKEN, version=7))
+    office.pod("p", pod("p"))
+    assert office.settled() == {"topology": BROKEN}
+    assert usage(office, COPY) == {"a": "p"}
+    office.start()
+    office.pod("p", None)
+    office.settled()
+    assert usage(office, COPY) == {}
+
+
+def test_a_mended_map_takes_over_where_the_copy_stands(office: Office) -> None:
+    office.pod("old", pod("old", age=0))
+    office.pod("p", pod("p", age=1))
+    office.settled()
+    office.put_map(a_map(BROKEN, version=7))
+    office.pod("old", None)
+    office.settled()
+    office.put_map(a_map(TOPOLOGY, version=8))
+    office.settled()
+    assert usage(office) == {"b": "p"}
+
+
+def test_a_copy_that_somebody_spoiled_is_made_anew(office: Office) -> None:
+    office.settled()
+    office.put_map(a_map("rubbish", COPY, version=7))
+    office.settled()
+    assert office.maps[COPY].text == TOPOLOGY
+
+
+def test_the_copy_of_a_nodes_map_speaks_of_the_same_node() -> None:
+    own = a_map("{gpuProduct: mine, gpuMemory: 5, gpus: [{id: z}]}", "topology-3f", labels={"node-name": "n"})
+    office = Office([cluster_node()], [own])
+    office.settled()
+    office.put_map(a_map(BROKEN, "topology-3f", 7, labels={"node-name": "n"}))
+    office.start()
+    assert [gpu.id for gpu in office.desk.maps.nodes()["n"].gpus] == ["z"]

@@ -39,6 +39,11 @@ class Feed:
         self._desk.touch_all()
         self._updater.news.set()
 
+    def map_refused(self, name: str, why: str) -> None:
+        """A map cannot be read any more: usage goes into the copy of its last good state."""
+        self._updater.refuse(name, why)
+        self.maps_changed()
+
     def take_nodes(self, batch: Batch[ClusterNode]) -> None:
         """Nodes changed, came or went."""
         known = (change.new or change.old for change in batch.changes)
@@ -60,7 +65,7 @@ async def serve(process: Process, access_from: tuple[str, str], namespace: str) 
     elector = Elector(client, COMPONENT, namespace, identity)
     acting = client.fenced(lambda: elector.leading)
     # The maps speak to those who read them, and both are made of them: hence by name.
-    maps = Maps(lambda: feed.maps_changed(), lambda name, why: updater.refuse(name, why))  # noqa: PLW0108
+    maps = Maps(lambda: feed.maps_changed(), lambda name, why: feed.map_refused(name, why))  # noqa: PLW0108
     nodes = Reflector(client, NODES.within(), DECODER, report=_report)
     pods = Reflector(client, PODS.within(), msgspec.json.Decoder(Pod), report=_report)
     recorder = Recorder(acting, COMPONENT, identity, REASONS)

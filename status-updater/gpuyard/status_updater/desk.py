@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from gpuyard.common.kube.client import Json
 from gpuyard.common.topology.cluster_node import ClusterNode
 from gpuyard.common.topology.document import TopologyError
-from gpuyard.common.topology.maps import MAIN, PREFIX, Maps, Sheet, node_named_by
-from gpuyard.common.topology.model import Node, Usage
+from gpuyard.common.topology.maps import LAST_GOOD, MAIN, PREFIX, Maps, Sheet, copied, node_named_by
+from gpuyard.common.topology.model import Node, Topology, Usage
 from gpuyard.common.topology.writing import write
+from gpuyard.status_updater import copies
 from gpuyard.status_updater.attribution import Attribution, Held, Place, Problem, attribute, recorded
 from gpuyard.status_updater.cluster_nodes import capacity, marks
 from gpuyard.status_updater.generated import body, documents, superfluous
@@ -45,6 +46,7 @@ class Desk:
         self.touched: set[str] = set()
         self._attributions: dict[str, Attribution] = {}
         self._held: dict[str, dict[Place, tuple[str, ...]]] = {}
+        self._copied: dict[str, tuple[str, Topology | None]] = {}
 
     def take_pod(self, old: Pod | None, new: Pod | None) -> None:
         """A pod changed, came or went."""
@@ -101,24 +103,49 @@ class Desk:
         usage = self._usage()
         touched = set(touched)
         for name, sheet in sheets.items():
-            if name not in due.delete and (touched & _speaks_of(name, sheet) or name in wanted):
+            if name not in due.delete and (touched & _speaks_of(name, sheet) or name in wanted or name == MAIN):
                 self._text(due, name, sheet, wanted.get(name) if sheet.found.generated else None, usage)
+                self._copy(due, name, sheet, usage)
 
     def _text(
         self, due: Due, name: str, sheet: Sheet, document: str | None, usage: Mapping[str, Mapping[str, Usage]]
     ) -> None:
         if sheet.problem and document is None:
             return
-        try:
-            text = write(document or sheet.found.text, usage, node_named_by(sheet.found))
-        except TopologyError as error:
-            due.refused[name] = str(error)
-            return
+        text = _written(due, name, sheet, document or sheet.found.text, usage)
         if text != sheet.found.text:
             due.texts[name] = (text, sheet.found.metadata.resource_version)
 
+    def _copy(self, due: Due, name: str, sheet: Sheet, usage: Mapping[str, Mapping[str, Usage]]) -> None:
+        """Keep the last good state of what a user wrote."""
+        if sheet.topology is None or sheet.found.generated:
+            return
+        text = _written(due, name, sheet, sheet.good, usage) if sheet.problem else sheet.good
+        copy = self.maps.copies.get(name)
+        if copy is None:
+            due.create[LAST_GOOD + name] = copies.body(sheet.found, text)
+        elif copy.text != text and (sheet.problem or not self._is_copied(name, sheet.topology)):
+            due.texts[LAST_GOOD + name] = (text, copy.metadata.resource_version)
+
+    def _is_copied(self, name: str, topology: Topology) -> bool:
+        """Whether the copy says the same as the map; it is read once for each of its versions."""
+        copy = self.maps.copies[name]
+        if self._copied.get(name, ("", None))[0] != copy.text:
+            self._copied[name] = copy.text, copied(copy)
+        before = self._copied[name][1]
+        return before is not None and copies.same_but_for_usage(before, topology)
+
     def _usage(self) -> dict[str, Mapping[str, Usage]]:
         return {name: found.usage for name, found in self._attributions.items()}
+
+
+def _written(due: Due, name: str, sheet: Sheet, text: str, usage: Mapping[str, Mapping[str, Usage]]) -> str:
+    """The text with its usage; as it stands when that cannot be."""
+    try:
+        return write(text, usage, node_named_by(sheet.found))
+    except TopologyError as error:
+        due.refused[name] = str(error)
+        return text
 
 
 def _speaks_of(name: str, sheet: Sheet) -> set[str]:

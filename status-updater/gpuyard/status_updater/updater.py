@@ -70,7 +70,8 @@ class Updater:
         if sheet is None or not self._acting:
             return
         log.warning("topology-refused", config_map=name, reason=why)
-        note = f"{KEY}: {why}. The last good state stays in force."
+        still = "The last good state stays in force." if sheet.topology else "No good state of it is known."
+        note = f"{KEY}: {why}. {still}"
         self._tell(sheet.found.metadata, CONFIG_MAPS, TOPOLOGY_REFUSED, note)
 
     def _tell_refused_maps(self) -> None:

@@ -91,3 +91,53 @@ def test_pools_come_from_the_common_map(text: str, count: int) -> None:
     assert told.maps.pools() == ()
     told.put(found(text))
     assert len(told.maps.pools()) == count
+
+
+# ---- copies of the last good state --------------------------------------------------------------------------------
+
+BROKEN = found("nodes: [")
+COPY = found(GOOD, "last-good-topology")
+
+
+@pytest.mark.parametrize("order", [(BROKEN, COPY), (COPY, BROKEN)])
+def test_who_starts_while_a_map_is_broken_has_its_copy(order: tuple[ConfigMap, ConfigMap]) -> None:
+    told = Told()
+    for each in order:
+        told.put(each)
+    assert set(told.maps.nodes()) == {"n", "m"}
+    assert told.maps.sheets["topology"].problem
+
+
+def test_a_map_that_can_be_read_counts_and_its_copy_does_not() -> None:
+    told = Told()
+    told.put(found("nodes: {}"), COPY)
+    assert told.maps.nodes() == {}
+
+
+def test_what_was_read_here_counts_before_an_older_copy_and_a_newer_copy_counts() -> None:
+    told = Told()
+    told.put(found("nodes: {}"), COPY, BROKEN)
+    assert told.maps.nodes() == {}
+    told.put(found(GOOD.replace("[{}]", "[{}, {}]"), "last-good-topology"))
+    assert {name: len(node.gpus) for name, node in told.maps.nodes().items()} == {"n": 2, "m": 0}
+
+
+def test_a_spoiled_copy_counts_for_nothing() -> None:
+    told = Told()
+    told.put(BROKEN, found("rubbish", "last-good-topology"))
+    assert told.maps.nodes() == {}
+
+
+def test_a_copy_that_goes_is_news_and_takes_nothing_along() -> None:
+    told = Told()
+    told.put(found(GOOD), COPY)
+    before = told.changes
+    told.gone(COPY)
+    assert told.changes == before + 1
+    assert set(told.maps.nodes()) == {"n", "m"}
+
+
+def test_the_copy_of_a_nodes_map_is_of_that_node() -> None:
+    told = Told()
+    told.put(found("[", "topology-n"), found(NODE, "last-good-topology-n"))
+    assert list(told.maps.nodes()) == ["n"]

@@ -1,10 +1,12 @@
 """The topology as it stands in the cluster: ConfigMap `topology`, and maps of single nodes that win over it.
 
-A map that cannot be read leaves its last good state in force; its problem is kept beside it and reported once.
+A map that cannot be read leaves its last good state in force; its problem is kept beside it and reported once. The
+status updater keeps that state in a copy, `last-good-<name of the map>`, so that a process which starts while a map
+is broken has it too.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 from gpuyard.common.kube.changes import Batch
@@ -20,6 +22,7 @@ NAMESPACE = "gpuyard-mock"
 MAIN = "topology"
 KEY = "topology.yml"
 PREFIX = "topology-"
+LAST_GOOD = "last-good-"
 NODE_LABEL = "node-name"
 GENERATED_LABEL = "gpuyard.io/generated"
 
@@ -50,9 +53,17 @@ def is_topology(name: str) -> bool:
 
 
 def node_named_by(found: ConfigMap) -> str:
-    """The node that a per-node map speaks of."""
+    """The node that a per-node map, or the copy of one, speaks of."""
     labelled = (found.metadata.labels or {}).get(NODE_LABEL, "")
-    return labelled or found.metadata.name.removeprefix(PREFIX)
+    return labelled or found.metadata.name.removeprefix(LAST_GOOD).removeprefix(PREFIX)
+
+
+def copied(copy: ConfigMap | None) -> Topology | None:
+    """The state that a copy keeps; none when somebody spoiled it."""
+    try:
+        return read(copy.text, node_named_by(copy)) if copy else None
+    except TopologyError:
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +87,8 @@ class Maps:
         self, changed: Callable[[], None] = lambda: None, report: Callable[[str, str], None] = lambda _name, _why: None
     ) -> None:
         self.sheets: dict[str, Sheet] = {}
+        self.copies: dict[str, ConfigMap] = {}
+        """Last good states, by the name of the map that they are of."""
         self._changed = changed
         self._report = report
 
@@ -86,15 +99,21 @@ class Maps:
             self._changed()
 
     def _take(self, old: ConfigMap | None, new: ConfigMap | None) -> bool:
-        if new is not None:
-            return self.put(new)
-        return old is not None and self.sheets.pop(old.metadata.name, None) is not None
+        return self.put(new) if new is not None else old is not None and self._drop(old.metadata.name)
+
+    def _drop(self, name: str) -> bool:
+        if name.startswith(LAST_GOOD):
+            return self.copies.pop(name.removeprefix(LAST_GOOD), None) is not None
+        return self.sheets.pop(name, None) is not None
 
     def put(self, found: ConfigMap) -> bool:
         """Read a map; whether it could be read."""
         name = found.metadata.name
-        if not is_topology(name):
-            return False
+        if name.startswith(LAST_GOOD):
+            return self._put_copy(name.removeprefix(LAST_GOOD), found)
+        return is_topology(name) and self._put_map(name, found)
+
+    def _put_map(self, name: str, found: ConfigMap) -> bool:
         before = self.sheets.get(name)
         if before is not None and before.topology is not None and before.good == found.text:
             self.sheets[name] = Sheet(found, before.topology, before.good)
@@ -102,12 +121,28 @@ class Maps:
         try:
             topology = read(found.text, node_named_by(found))
         except TopologyError as error:
-            last, good = (before.topology, before.good) if before else (None, "")
-            self.sheets[name] = Sheet(found, last, good, str(error))
+            self.sheets[name] = self._broken(name, found, str(error))
             if before is None or before.problem != str(error):
                 self._report(name, str(error))
             return False
         self.sheets[name] = Sheet(found, topology, found.text)
+        return True
+
+    def _broken(self, name: str, found: ConfigMap, problem: str) -> Sheet:
+        before = self.sheets.get(name)
+        if before is not None and before.topology is not None:
+            return replace(before, found=found, problem=problem)
+        copy = self.copies.get(name)
+        return Sheet(found, copied(copy), copy.text if copy else "", problem)
+
+    def _put_copy(self, name: str, copy: ConfigMap) -> bool:
+        """A copy counts while its map is broken; whether it does."""
+        self.copies[name] = copy
+        sheet = self.sheets.get(name)
+        topology = copied(copy) if sheet and sheet.problem and sheet.good != copy.text else None
+        if sheet is None or topology is None:
+            return False
+        self.sheets[name] = replace(sheet, topology=topology, good=copy.text)
         return True
 
     def nodes(self) -> Mapping[str, Node]:
@@ -127,8 +162,8 @@ class Maps:
 def reflectors(
     client: Client, maps: Maps, namespace: str, node: str, report: Callable[[str], None]
 ) -> list[Reflector[ConfigMap]]:
-    """Caches that feed `maps`: the two maps that speak of one node, or without a node all maps of the namespace."""
-    names = [MAIN, f"{PREFIX}{node}"] if node else [""]
+    """Caches that feed `maps`: the maps that speak of one node and their copies, or without a node all there are."""
+    names = [f"{copy}{name}" for copy in ("", LAST_GOOD) for name in (MAIN, f"{PREFIX}{node}")] if node else [""]
     made = [
         Reflector(
             client,

@@ -85,8 +85,11 @@ def _edits(text: str, topology: Topology, wanted: Mapping[str, Node]) -> Iterato
 
 def _gpu_nodes(root: Element) -> Iterator[tuple[str, Sequence[yaml.MappingNode]]]:
     keys = dict(root.entries())
-    if form_of(root) is Form.NODE:
+    form = form_of(root)
+    if form is Form.NODE:
         yield "", _mappings(keys["gpus"])
+    # Pools have no place for usage: each of their nodes has a map of its own.
+    if form in {Form.NODE, Form.POOLS}:
         return
     for name, body in keys["nodes"].entries():
         yield name, _mappings(dict(body.entries())["gpus"])

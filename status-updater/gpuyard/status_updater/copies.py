@@ -1,0 +1,43 @@
+"""Copies of what users wrote, as it last could be read: what stays in force for those who start while a map is broken.
+
+A copy is written when the user changed something; usage alone does not count. While the map is broken the copy is in
+force, so the usage goes there. It goes when the map goes, as its owner reference says.
+"""
+
+from collections.abc import Iterator
+
+from gpuyard.common.kube.client import Json
+from gpuyard.common.topology.maps import KEY, LAST_GOOD, NODE_LABEL, ConfigMap
+from gpuyard.common.topology.model import Node, Topology
+
+
+def same_but_for_usage(one: Topology, other: Topology) -> bool:
+    """Whether a user would see no difference."""
+    if one.form is not other.form or one.pools != other.pools or one.nodes.keys() != other.nodes.keys():
+        return False
+    pairs = ((node, other.nodes[name]) for name, node in one.nodes.items())
+    return all(a.hardware == b.hardware and list(_gpus(a)) == list(_gpus(b)) for a, b in pairs)
+
+
+def _gpus(node: Node) -> Iterator[tuple[object, ...]]:
+    for gpu in node.gpus:
+        yield gpu.id, gpu.healthy, gpu.xid, gpu.mig and [instance.id for instance in gpu.mig], gpu.mig is None
+
+
+def body(found: ConfigMap, text: str) -> Json:
+    """The copy of a map, to be created."""
+    meta = found.metadata
+    labels = {name: value for name, value in (meta.labels or {}).items() if name == NODE_LABEL}
+    about = f"What ConfigMap {meta.name} said when it last could be read; in force while it cannot."
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": meta.name, "uid": meta.uid}
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": LAST_GOOD + meta.name,
+            "labels": labels,
+            "annotations": {"kubernetes.io/description": about},
+            "ownerReferences": [owner],
+        },
+        "data": {KEY: text},
+    }
