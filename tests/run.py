@@ -168,14 +168,17 @@ def table(results: Sequence[Result]) -> list[str]:
 
 def figures(total: Tally, seconds: float) -> list[str]:
     """Write what ran, for how long, and what was skipped that should not have been."""
-    hidden, repeated = total.hidden(), total.repeated()
+    named = {
+        "skipped, which hides a ground (counts as failed):": total.hidden(),
+        "passed only when tried once more, and show no row:": total.repeated(),
+        "failed:": total.failed(),
+    }
     return [
         f"grounds     {', '.join(total.grounds())}",
         f"tests       {len(total.cases)}",
         f"time        {clock(seconds)}; the slowest tests:",
         *tell(total.slowest()),
-        *(["skipped, which hides a ground (counts as failed):", *tell(hidden)] if hidden else []),
-        *(["passed only when tried once more, and show no row:", *tell(repeated)] if repeated else []),
+        *(line for title, cases in named.items() if cases for line in (title, *tell(cases))),
     ]
 
 

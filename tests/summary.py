@@ -20,6 +20,8 @@ class Case:
     outcome: str
     ground: str
     seconds: float
+    why: str = ""
+    """The first line of what a failed test says."""
     repeated: bool = False
     """It failed at first; the outcome is that of a second attempt."""
 
@@ -39,6 +41,10 @@ class Tally:
     def hidden(self) -> list[Case]:
         """Find the tests that were skipped although they speak of a real cluster."""
         return [case for case in self.cases if case.outcome == "skipped" and case.ground != GROUNDS[0]]
+
+    def failed(self) -> list[Case]:
+        """Find the tests that failed."""
+        return [case for case in self.cases if case.outcome == "failed"]
 
     def repeated(self) -> list[Case]:
         """Find the tests that passed only on their second attempt."""
@@ -73,9 +79,13 @@ def tally(results: Iterable[Result], reports: Path) -> Tally:
 
 
 def read_ground(reports: Path, ground: str) -> list[Case]:
-    """Read the tests of a ground, a second attempt in the place of the first."""
-    again = {case.name: replace(case, repeated=True) for case in read_junit(reports / f"junit-{ground}-again.xml")}
-    return [again.get(case.name, case) for case in read_junit(reports / f"junit-{ground}.xml")]
+    """Read the tests of a ground, a second attempt in the place of the first, which said why."""
+    again = {case.name: case for case in read_junit(reports / f"junit-{ground}-again.xml")}
+    return [_second(case, again.get(case.name)) for case in read_junit(reports / f"junit-{ground}.xml")]
+
+
+def _second(first: Case, second: Case | None) -> Case:
+    return replace(second, repeated=True, why=second.why or first.why) if second else first
 
 
 def read_junit(path: Path) -> Iterator[Case]:
@@ -92,7 +102,13 @@ def _case(element: ET.Element) -> Case:
         outcome=_outcome({child.tag for child in element}),
         ground=properties.get("ground") or GROUNDS[0],
         seconds=float(element.get("time", 0)),
+        why=_why(element),
     )
+
+
+def _why(element: ET.Element) -> str:
+    said = [child.get("message") or "" for child in element if child.tag in {"failure", "error"}]
+    return next((message.strip().partition("\n")[0] for message in said), "")
 
 
 def _outcome(tags: set[str]) -> str:
@@ -112,4 +128,4 @@ def rows_lines(rows: Mapping[str, Row], shown: Shown) -> list[str]:
 
 def tell(cases: Iterable[Case]) -> list[str]:
     """Write tests with their times, one a line."""
-    return [f"  {case.seconds:7.1f} s  {case.name}" for case in cases]
+    return [f"  {case.seconds:7.1f} s  {case.name}{': ' * bool(case.why)}{case.why}" for case in cases]

@@ -69,8 +69,15 @@ def test_a_test_that_passed_only_when_repeated_is_told_apart(reports: Path) -> N
     passed = '<testsuite><testcase classname="tests.engine.test_order" name="test_b" time="1" /></testsuite>'
     (reports / "junit-none-again.xml").write_text(passed)
     total = tally([result("unit", Outcome.FAILED, "none")], reports)
-    assert [case.name for case in total.repeated()] == ["tests.engine.test_order::test_b"]
+    assert [(case.name, case.why) for case in total.repeated()] == [("tests.engine.test_order::test_b", "no")]
     assert total.closing_line() == "2 passed, 1 failed, 1 skipped"
+
+
+def test_a_failed_test_is_told_with_the_first_line_of_its_message(tmp_path: Path) -> None:
+    failed = '<testcase classname="c" name="n" time="1"><failure message="no room&#10;at all" /></testcase>'
+    (tmp_path / "junit-none.xml").write_text(f"<testsuite>{failed}</testsuite>")
+    [told] = tell(tally([result("unit", Outcome.FAILED, "none")], tmp_path).failed())
+    assert told.split(maxsplit=2) == ["1.0", "s", "c::n: no room"]
 
 
 def test_a_test_skipped_on_a_real_cluster_is_called_hidden() -> None:
