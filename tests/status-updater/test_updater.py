@@ -129,3 +129,14 @@ async def test_a_map_that_was_broken_before_we_led_is_told_when_we_lead(yard: Ya
         await until(lambda: bool(yard.events))
     assert yard.events[0].startswith("TopologyRefused: topology.yml: line")
     assert yard.events[0].endswith("The last good state stays in force.")
+
+
+async def test_a_mistake_that_somebody_makes_again_is_told_again(yard: Yard) -> None:
+    async with working(yard):
+        for text in ("nodes: [", TOPOLOGY, "nodes: ["):
+            yard.maps.take(Batch([Change(None, yard.found(text))]))
+            if problem := yard.maps.sheets["topology"].problem:
+                yard.updater.refuse("topology", problem)
+            await asyncio.sleep(0)
+    assert len(yard.events) == 2
+    assert len(set(yard.events)) == 1

@@ -11,7 +11,7 @@ from gpuyard.common.kube.events import Recorder
 from gpuyard.common.kube.objects import Meta, refer
 from gpuyard.common.kube.resources import CONFIG_MAPS, NODES, PODS, Resource
 from gpuyard.common.logs import get_logger
-from gpuyard.common.topology.maps import KEY
+from gpuyard.common.topology.maps import KEY, Sheet
 from gpuyard.status_updater.attribution import MISSING, REFUSED
 from gpuyard.status_updater.desk import Desk, Due
 
@@ -65,14 +65,10 @@ class Updater:
         self._desk.touch_all()
 
     def refuse(self, name: str, why: str) -> None:
-        """A map cannot be read, or not be written: say so once, on the map."""
+        """A map cannot be read: say so on the map, each time that somebody makes the mistake."""
         sheet = self._desk.maps.sheets.get(name)
-        if sheet is None or not self._acting:
-            return
-        log.warning("topology-refused", config_map=name, reason=why)
-        still = "The last good state stays in force." if sheet.topology else "No good state of it is known."
-        note = f"{KEY}: {why}. {still}"
-        self._tell(sheet.found.metadata, CONFIG_MAPS, TOPOLOGY_REFUSED, note)
+        if sheet is not None and self._acting:
+            self._emit(sheet.found.metadata, CONFIG_MAPS, TOPOLOGY_REFUSED, _refusal(sheet, why))
 
     def _tell_refused_maps(self) -> None:
         for name, sheet in self._desk.maps.sheets.items():
@@ -83,7 +79,8 @@ class Updater:
         for problem in due.problems:
             self._tell(problem.pod.metadata, PODS, problem.reason, problem.note)
         for name, why in due.refused.items():
-            self.refuse(name, why)
+            sheet = self._desk.maps.sheets[name]
+            self._tell(sheet.found.metadata, CONFIG_MAPS, TOPOLOGY_REFUSED, _refusal(sheet, why))
         writes = [
             *(self._create(name, each) for name, each in due.create.items()),
             *(self._delete(name, uid) for name, uid in due.delete.items()),
@@ -99,7 +96,11 @@ class Updater:
             self._told.clear()
         if (meta.uid, note) not in self._told:
             self._told.add((meta.uid, note))
-            self._recorder.emit(refer(resource, meta), reason, note, kind="Warning")
+            self._emit(meta, resource, reason, note)
+
+    def _emit(self, meta: Meta, resource: Resource, reason: str, note: str) -> None:
+        log.warning("told", about=meta.name, reason=reason, note=note)
+        self._recorder.emit(refer(resource, meta), reason, note, kind="Warning")
 
     async def _try(self, what: str, name: str, act: Callable[[], Awaitable[object]]) -> bool:
         async with self._gate:
@@ -140,3 +141,8 @@ class Updater:
     async def _status(self, name: str, body: Json) -> bool:
         address = NODES.named(name).sub("status")
         return await self._try("capacity", name, lambda: self._client.patch(address, body, Patch.STRATEGIC))
+
+
+def _refusal(sheet: Sheet, why: str) -> str:
+    still = "The last good state stays in force." if sheet.topology else "No good state of it is known."
+    return f"{KEY}: {why}. {still}"
