@@ -1,4 +1,4 @@
-"""What a cluster node should carry: our label, and on KWOK nodes the resources."""
+"""What a cluster node should carry: our marks, and on KWOK nodes the resources."""
 
 from gpuyard.common.topology.model import Node
 from gpuyard.common.topology.reading import read
@@ -17,9 +17,9 @@ def node(gpus: str = "[{id: a}, {id: b}]", extra: str = "") -> Node:
 
 def test_a_named_node_is_marked_once() -> None:
     assert marks(cluster_node(kwok=False), node()) == {
-        "metadata": {"labels": {"gpuyard.io/mock": "true"}, "annotations": {"gpuyard.io/mock-resources": None}}
+        "metadata": {"labels": {"gpuyard.io/mock": "true"}, "annotations": {"gpuyard.io/mock-resources": GPU}}
     }
-    assert marks(cluster_node(labels=MARKED, kwok=False), node()) is None
+    assert marks(cluster_node(labels=MARKED, annotations=OURS, kwok=False), node()) is None
 
 
 def test_a_node_that_is_no_longer_named_loses_its_marks_and_a_strange_one_is_left_alone() -> None:

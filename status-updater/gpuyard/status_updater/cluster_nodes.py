@@ -1,21 +1,19 @@
-"""What a cluster node should carry so that the mock shows on it: our label, and on KWOK nodes the resources."""
+"""What a cluster node should carry so that the mock shows on it: our marks, and on KWOK nodes the resources."""
 
 from collections.abc import Mapping
 
 from gpuyard.common.kube.client import Json
-from gpuyard.common.topology.cluster_node import ClusterNode
+from gpuyard.common.topology.cluster_node import RESOURCES_ANNOTATION, ClusterNode
 from gpuyard.common.topology.model import Node
 from gpuyard.common.topology.reading import MOCK_LABEL
-from gpuyard.common.topology.resources import is_gpu, offers
-
-RESOURCES_ANNOTATION = "gpuyard.io/mock-resources"
+from gpuyard.common.topology.resources import offers
 
 
 def marks(node: ClusterNode, named: Node | None) -> Json | None:
-    """The metadata patch that the node needs, if any: the label, and on KWOK nodes which resources are ours."""
+    """The metadata patch that the node needs, if any: the label, and which resources are ours."""
     labels, annotations = node.metadata.labels or {}, node.metadata.annotations or {}
     label = "true" if named else None
-    ours = ",".join(sorted(offers(named))) if named and node.played else None
+    ours = ",".join(sorted(offers(named))) if named else None
     if (labels.get(MOCK_LABEL), annotations.get(RESOURCES_ANNOTATION)) == (label, ours):
         return None
     return {"metadata": {"labels": {MOCK_LABEL: label}, "annotations": {RESOURCES_ANNOTATION: ours}}}
@@ -31,17 +29,9 @@ def capacity(node: ClusterNode, named: Node | None) -> Json | None:
         "allocatable": {name: str(sum(offer.healthy for offer in each)) for name, each in offered.items()},
     }
     before = {"capacity": node.status.capacity or {}, "allocatable": node.status.allocatable or {}}
-    gone = _ours(node) - offered.keys()
+    gone = node.mock_resources - offered.keys()
     changes = {field: _changes(before[field], wanted[field], gone) for field in wanted}
     return {"status": changes} if any(changes.values()) else None
-
-
-def _ours(node: ClusterNode) -> set[str]:
-    """Resources that we set once: those we noted, and all GPU resources of a node that we marked."""
-    if (node.metadata.labels or {}).get(MOCK_LABEL) != "true":
-        return set()
-    noted = (node.metadata.annotations or {}).get(RESOURCES_ANNOTATION, "")
-    return {name for name in noted.split(",") if name} | {name for name in node.status.capacity or {} if is_gpu(name)}
 
 
 def _changes(before: Mapping[str, str], wanted: Mapping[str, str], gone: set[str]) -> dict[str, str | None]:

@@ -2,6 +2,11 @@
 
 import msgspec
 from gpuyard.common.kube.objects import Meta
+from gpuyard.common.topology.reading import MOCK_LABEL
+from gpuyard.common.topology.resources import is_gpu
+
+RESOURCES_ANNOTATION = "gpuyard.io/mock-resources"
+"""On a node that the topology names: the resources that the mock offers there."""
 
 KWOK = "kwok"
 KWOK_ANNOTATION = "kwok.x-k8s.io/node"
@@ -45,6 +50,21 @@ class ClusterNode(msgspec.Struct, frozen=True):
     def ready(self) -> bool:
         """Whether its status has been set up."""
         return any(condition.type == "Ready" and condition.status == "True" for condition in self.status.conditions)
+
+    @property
+    def marked(self) -> bool:
+        """Whether the mock noted that the topology names it."""
+        return (self.metadata.labels or {}).get(MOCK_LABEL) == "true"
+
+    @property
+    def mock_resources(self) -> set[str]:
+        """Resources that the mock offers: those it noted, and all GPU resources of a node that it marked."""
+        if not self.marked:
+            return set()
+        noted = (self.metadata.annotations or {}).get(RESOURCES_ANNOTATION, "")
+        return {name for name in noted.split(",") if name} | {
+            name for name in self.status.capacity or {} if is_gpu(name)
+        }
 
 
 DECODER = msgspec.json.Decoder(ClusterNode)
