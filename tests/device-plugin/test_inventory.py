@@ -27,6 +27,12 @@ def test_health_goes_both_ways_and_each_way_is_news() -> None:
     assert not inventory.offer([A])
 
 
+def test_another_numa_zone_is_news() -> None:
+    inventory = offered(A)
+    assert inventory.offer([Offer("a", healthy=True, zone=1)])
+    assert [device.zone for device in inventory.devices] == [1]
+
+
 def test_a_device_that_is_no_longer_offered_is_unhealthy_until_nobody_has_it() -> None:
     inventory = offered(A, B)
     assert inventory.offer([A])

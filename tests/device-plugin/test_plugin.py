@@ -133,6 +133,17 @@ async def test_health_follows_the_topology_both_ways(running: Running, kubelet: 
     assert kubelet.registrations == [GPU]
 
 
+async def test_kubelet_is_told_the_numa_zone_of_each_gpu_where_there_are_zones(
+    running: Running, kubelet: Kubelet
+) -> None:
+    running.plugin.follow(node())
+    await kubelet.until(GPU, TWO)
+    assert kubelet.zones[GPU] == [[], []]
+    running.plugin.follow(node("[{id: a}, {id: b}, {id: c}]", ", numa: {zones: 2}"))
+    await kubelet.until(GPU, TWO | {"c": "Healthy"})
+    assert kubelet.zones[GPU] == [[0], [0], [1]]
+
+
 async def test_a_removed_gpu_goes_only_when_no_pod_has_it(running: Running, kubelet: Kubelet) -> None:
     kubelet.used = {GPU: ["b"]}
     running.plugin.follow(node())

@@ -22,6 +22,7 @@ class Kubelet:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.devices: dict[str, dict[str, str]] = {}
+        self.zones: dict[str, list[list[int]]] = {}
         self.registrations: list[str] = []
         self.used: dict[str, list[str]] = {}
         self.refuse = False
@@ -109,6 +110,7 @@ class Kubelet:
 
     def _note(self, resource: str, listed: api_pb2.ListAndWatchResponse) -> None:
         self.devices[resource] = {device.ID: device.health for device in listed.devices}
+        self.zones[resource] = [[node.ID for node in device.topology.nodes] for device in listed.devices]
         self._told.set()
 
     def _pod_resources(self) -> grpc.GenericRpcHandler:  # type: ignore[type-arg]

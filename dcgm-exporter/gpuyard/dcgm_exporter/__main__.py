@@ -30,7 +30,9 @@ class Serving:
     def __init__(self, node: str) -> None:
         self.node = node
         self.exporter = Exporter()
-        self.maps = Maps(self.refresh, lambda name, why: log.warning("topology-refused", config_map=name, reason=why))
+        self.maps = Maps(
+            self.refresh, lambda name, why: log.warning("topology-refused", config_map=name, reason=why), node
+        )
         self.without_kubelet: set[str] = set()
         self.synced: Callable[[], bool] = lambda: True
 

@@ -26,7 +26,7 @@ async def serve(process: Process, access_from: tuple[str, str], namespace: str, 
         if all(cache.synced for cache in caches):
             plugin.follow(maps.nodes().get(node))
 
-    maps = Maps(follow, lambda name, why: log.warning("topology-refused", config_map=name, reason=why))
+    maps = Maps(follow, lambda name, why: log.warning("topology-refused", config_map=name, reason=why), node)
     caches = reflectors(client, maps, namespace, node, lambda problem: log.warning("watch", reason=problem))
     process.spawn("plugin", plugin.run())
     for cache in caches:

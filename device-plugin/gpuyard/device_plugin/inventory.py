@@ -10,11 +10,20 @@ kubelet looks up a used device without checking that it is still there; so none 
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from gpuyard.common.topology.resources import Offer
 
 HEALTHY = "Healthy"
 UNHEALTHY = "Unhealthy"
+
+
+class Device(NamedTuple):
+    """What kubelet is told of a device."""
+
+    id: str
+    health: str
+    zone: int | None = None
 
 
 @dataclass(slots=True)
@@ -25,18 +34,23 @@ class Inventory:
     leaving: tuple[str, ...] = field(default=())
 
     @property
+    def devices(self) -> list[Device]:
+        """All devices that kubelet is told of."""
+        told = [Device(offer.id, HEALTHY if offer.healthy else UNHEALTHY, offer.zone) for offer in self.offers]
+        return told + [Device(device, UNHEALTHY) for device in self.leaving]
+
+    @property
     def health(self) -> dict[str, str]:
-        """All devices that kubelet is told of, with the word for their health."""
-        told = {offer.id: HEALTHY if offer.healthy else UNHEALTHY for offer in self.offers}
-        return told | dict.fromkeys(self.leaving, UNHEALTHY)
+        """The word for each device's health."""
+        return {device.id: device.health for device in self.devices}
 
     def offer(self, offers: Sequence[Offer]) -> bool:
         """From now on these; whether kubelet must be told anew."""
-        before = self.health
+        before = self.devices
         kept = {offer.id for offer in offers}
-        self.leaving = tuple(device for device in before if device not in kept)
+        self.leaving = tuple(device.id for device in before if device.id not in kept)
         self.offers = tuple(offers)
-        return list(self.health.items()) != list(before.items())
+        return self.devices != before
 
     def adopt(self, used: Collection[str]) -> bool:
         """Devices that pods have, but nobody offers: from before our own restart."""

@@ -10,7 +10,7 @@ from gpuyard.common.logs import get_logger
 from gpuyard.common.topology.ids import physical_id
 from gpuyard.common.topology.model import Faults
 from gpuyard.device_plugin import api_pb2
-from gpuyard.device_plugin.inventory import Inventory, preferred
+from gpuyard.device_plugin.inventory import Device, Inventory, preferred
 from gpuyard.device_plugin.rpc import Context
 
 VISIBLE = "NVIDIA_VISIBLE_DEVICES"
@@ -47,7 +47,7 @@ class Service:
         ended = self.ended
         try:
             while True:
-                told = self._devices()
+                told = self.inventory.devices
                 yield _listed(told)
                 async with self._news:
                     await self._news.wait_for(partial(self._differ_from, told))
@@ -96,15 +96,17 @@ class Service:
             return {}
         return {VISIBLE: ",".join(dict.fromkeys(physical_id(device) for device in devices))}
 
-    def _differ_from(self, told: list[tuple[str, str]]) -> bool:
-        return self._devices() != told
-
-    def _devices(self) -> list[tuple[str, str]]:
-        return list(self.inventory.health.items())
+    def _differ_from(self, told: list[Device]) -> bool:
+        return self.inventory.devices != told
 
 
-def _listed(devices: Iterable[tuple[str, str]]) -> api_pb2.ListAndWatchResponse:
-    return api_pb2.ListAndWatchResponse(devices=[api_pb2.Device(ID=device, health=word) for device, word in devices])
+def _listed(devices: Iterable[Device]) -> api_pb2.ListAndWatchResponse:
+    return api_pb2.ListAndWatchResponse(devices=[_device(device) for device in devices])
+
+
+def _device(device: Device) -> api_pb2.Device:
+    zone = None if device.zone is None else api_pb2.TopologyInfo(nodes=[api_pb2.NUMANode(ID=device.zone)])
+    return api_pb2.Device(ID=device.id, health=device.health, topology=zone)
 
 
 async def _refuse(context: Context, reason: str) -> Never:

@@ -104,7 +104,7 @@ async def write_features(process: Process, options: Options, path: Path) -> None
         if write_file(path, labels(node, options.now()) if node else {}):
             log.info("file-written", path=str(path))
 
-    maps = Maps(rewrite, _refused)
+    maps = Maps(rewrite, _refused, options.node)
     caches = reflectors(client, maps, options.namespace, options.node, _report)
     for cache in caches:
         process.spawn(f"watch of {cache.address.about}", cache.run())

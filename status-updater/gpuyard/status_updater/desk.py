@@ -95,7 +95,8 @@ class Desk:
         main = sheets.get(MAIN)
         listed = main.topology.nodes if main and main.topology else {}
         wanted = documents(self.nodes.values(), self.maps.pools(), listed)
-        for name in superfluous(sheets, wanted):
+        # Of a common map that could never be read it is not known which pools it has.
+        for name in superfluous(sheets, wanted) if main is None or main.topology else ():
             due.delete[name] = sheets[name].found.metadata.uid
         for name, text in wanted.items():
             if name not in sheets:
@@ -131,7 +132,7 @@ class Desk:
         """Whether the copy says the same as the map; it is read once for each of its versions."""
         copy = self.maps.copies[name]
         if self._copied.get(name, ("", None))[0] != copy.text:
-            self._copied[name] = copy.text, copied(copy)
+            self._copied[name] = copy.text, copied(copy, self.maps.profiles)
         before = self._copied[name][1]
         return before is not None and copies.same_but_for_usage(before, topology)
 

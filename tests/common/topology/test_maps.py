@@ -141,3 +141,44 @@ def test_the_copy_of_a_nodes_map_is_of_that_node() -> None:
     told = Told()
     told.put(found("[", "topology-n"), found(NODE, "last-good-topology-n"))
     assert list(told.maps.nodes()) == ["n"]
+
+
+# ---- users' own profiles ------------------------------------------------------------------------------------------
+
+POOL = "nodePools: {p: {gpu: {profile: mine}}}"
+
+
+def profile(memory: int) -> ConfigMap:
+    text = f"{{device_defaults: {{name: Mine, memory: {{total_bytes: {memory * 1048576}}}}}, device_count: 2}}"
+    return ConfigMap(Meta(name="gpu-profile-mine"), {"profile.yaml": text})
+
+
+def memories(told: Told) -> list[int]:
+    return [pool.hardware.memory for pool in told.maps.pools()]
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_pool_may_be_of_a_users_own_profile(order: tuple[int, int]) -> None:
+    told = Told()
+    for each in order:
+        told.put((found(POOL), profile(5))[each])
+    assert memories(told) == [5]
+    told.put(profile(7))
+    assert memories(told) == [7]
+
+
+def test_a_profile_that_goes_leaves_the_last_good_state() -> None:
+    told = Told()
+    told.put(profile(5), found(POOL))
+    told.gone(profile(5))
+    assert memories(told) == [5]
+    assert "gpu-profile-mine" in told.maps.sheets["topology"].problem
+    told.put(found(POOL))
+    assert told.maps.sheets["topology"].problem
+
+
+def test_who_speaks_of_one_node_needs_no_profile() -> None:
+    problems: list[str] = []
+    maps = Maps(report=lambda name, _why: problems.append(name), node="n")
+    maps.take(Batch([Change(None, found(POOL)), Change(None, profile(5)), Change(profile(5), None)]))
+    assert (problems, maps.pools()) == ([], ())

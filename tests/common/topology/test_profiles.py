@@ -1,7 +1,15 @@
 """Profiles: each model's constants agree with each other."""
 
 import pytest
-from gpuyard.common.topology.profiles import GENERIC, MIG_SLICES, PROFILES, Profile, of_product, product_label
+from gpuyard.common.topology.profiles import (
+    GENERIC,
+    MIG_SLICES,
+    PROFILES,
+    Profile,
+    of_compute,
+    of_product,
+    product_label,
+)
 
 every = pytest.mark.parametrize("profile", PROFILES.values(), ids=lambda p: p.name)
 
@@ -29,6 +37,10 @@ def test_a_slice_is_smaller_than_its_card(profile: Profile) -> None:
 def test_a_profile_is_found_by_its_products_name(profile: Profile) -> None:
     assert of_product(profile.product) is profile
     assert of_product(profile.product.replace("-", " ")) is profile
+
+
+def test_a_generation_is_found_by_its_compute_capability() -> None:
+    assert [of_compute(compute).name for compute in ((9, 0), (8, 0), (1, 1))] == ["h100", "a100", "generic"]
 
 
 def test_counters_follow_the_generation() -> None:

@@ -3,8 +3,9 @@
 import pytest
 from gpuyard.common.topology.document import TopologyError
 from gpuyard.common.topology.ids import gpu_id
-from gpuyard.common.topology.model import Faults, Form, MigStrategy, Node, Owner, Sharing
+from gpuyard.common.topology.model import Faults, Form, MigStrategy, Node, Owner, Pool, Sharing
 from gpuyard.common.topology.pools import node_of
+from gpuyard.common.topology.profiles import PROFILES
 from gpuyard.common.topology.reading import read
 from gpuyard.common.topology.utilization import Span
 from gpuyard.common.topology.writing import per_node_document
@@ -38,7 +39,8 @@ def test_the_seeds_document_is_read_with_its_usage() -> None:
 
 
 def test_one_node_in_all_five_forms_is_one_model() -> None:
-    pooled = [node_of(read(text).pools[0], "node-a") for text in (FLAT_POOLS, BLOCK_POOLS)]
+    flat = FLAT_POOLS.replace("gpuCount: 2", "gpuCount: 2, numa: {zones: 2}")
+    pooled = [node_of(read(text).pools[0], "node-a") for text in (flat, BLOCK_POOLS)]
     generated = read(per_node_document(read(BLOCK_POOLS).pools[0], "node-a"), "node-a").nodes["node-a"]
     assert pooled[0] == pooled[1] == generated
     clusters = [read(text).nodes["node-a"] for text in (CLUSTER, CLUSTER_STATUS)]
@@ -71,6 +73,90 @@ def test_a_profile_gives_what_the_overrides_leave_open() -> None:
     pool = read("nodePools: {p: {gpu: {profile: h100, overrides: {device_count: 0, devices: [{}, {}]}}}}").pools[0]
     assert (pool.hardware.product, pool.hardware.memory, pool.count) == ("NVIDIA-H100-80GB-HBM3", 81920, 2)
     assert read("nodePools: {p: {gpu: {profile: t4}}}").pools[0].count == 4
+
+
+def block(gpu: str, more: str = "", profiles: dict[str, str] | None = None) -> Pool:
+    [pool] = read(f"nodePools: {{p: {{gpu: {{{gpu}}}{more}}}}}", profiles=profiles or {}).pools
+    return pool
+
+
+def test_overrides_and_keys_of_the_pool_may_name_the_driver() -> None:
+    system = "overrides: {system: {driver_version: 560.1, cuda_version: '12.6'}}"
+    hardware = block(f"profile: h100, {system}").hardware
+    assert (hardware.driver, hardware.cuda) == ("560.1", "12.6")
+    assert block(f"profile: h100, {system}", ", driverVersion: 570.2").hardware.driver == "570.2"
+    assert block("profile: h100").hardware.driver == PROFILES["h100"].driver
+
+
+H200 = """
+version: "1.0"
+system: {driver_version: 550.163.01, nvml_version: 12.550.163.01, cuda_version: "12.4"}
+device_defaults:
+  name: NVIDIA H200
+  architecture: hopper
+  compute_capability: {major: 9, minor: 0}
+  memory: {total_bytes: 151397597184, reserved_bytes: 0}
+devices: [{index: 0, uuid: GPU-x}, {index: 1}]
+"""
+
+
+def test_a_users_own_profile_is_read_and_its_constants_are_those_of_its_generation() -> None:
+    pool = block("profile: h200", profiles={"h200": H200})
+    hardware = pool.hardware
+    assert (hardware.product, hardware.memory, pool.count) == ("NVIDIA H200", 144384, 2)
+    assert (hardware.driver, hardware.profile.name) == ("550.163.01", "h100")
+    again = read(per_node_document(pool, "n"), "n").nodes["n"].hardware
+    assert again == hardware
+
+
+def test_overrides_are_merged_into_a_users_own_profile() -> None:
+    pool = block("profile: h200, overrides: {device_count: 4, device_defaults: {name: Mine}}", profiles={"h200": H200})
+    assert (pool.hardware.product, pool.hardware.memory, pool.count) == ("Mine", 144384, 4)
+
+
+def test_a_users_own_profile_wins_over_the_built_in_one_of_its_name() -> None:
+    pool = block("profile: t4", profiles={"t4": "{device_defaults: {name: T4+, memory: {total_bytes: 1048576}}}"})
+    assert (pool.hardware.product, pool.hardware.memory, pool.hardware.profile.name) == ("T4+", 1, "t4")
+
+
+@pytest.mark.parametrize(
+    ("profiles", "message"),
+    [
+        ({}, "line 1, nodePools.p.gpu.profile: is 'h200'; write one of a100, "),
+        ({}, "or make a ConfigMap gpu-profile-h200"),
+        ({"h200": "a: ["}, "ConfigMap gpu-profile-h200 cannot be read: profile.yaml: line 2: no YAML"),
+        ({"h200": "device_count: -1"}, "profile.yaml: line 1, device_count: is -1; write a whole number"),
+        ({"h200": "device_count: 1"}, "nodePools.p.gpu: names no GPU"),
+    ],
+)
+def test_a_profile_that_is_not_there_or_not_well_is_refused(profiles: dict[str, str], message: str) -> None:
+    with pytest.raises(TopologyError) as error:
+        block("profile: h200", profiles=profiles)
+    assert message in str(error.value)
+
+
+def test_who_needs_no_pools_leaves_them_unread() -> None:
+    assert read("nodePools: {p: {gpu: {profile: unknown}}}", profiles=None).pools == ()
+
+
+def test_helm_values_that_stand_in_the_document_are_let_be() -> None:
+    assert len(read(BLOCK_POOLS + "gpuOperator: {version: v1, values: {a: b}}").pools) == 1
+
+
+@pytest.mark.parametrize(
+    ("numa", "zones"),
+    [
+        ("{zones: 2}", [0, 0, 0, 1, 1]),
+        ("{zones: 2, gpusPerZone: [1, 4], topologyManagerPolicy: restricted}", [0, 1, 1, 1, 1]),
+        ("{zones: 0}", [None] * 5),
+    ],
+)
+def test_gpus_lie_in_numa_zones(numa: str, zones: list[int | None]) -> None:
+    hardware = only(node(f"    numa: {numa}\n", gpus="[{}, {}, {}, {}, {}]")).hardware
+    assert [hardware.zone(index) for index in range(5)] == zones
+    pool = block("profile: t4, overrides: {device_count: 5}", f", numa: {numa}")
+    again = read(per_node_document(pool, "n"), "n").nodes["n"].hardware
+    assert [again.zone(index) for index in range(5)] == zones
 
 
 def test_a_flat_pool_may_stand_beside_one_with_a_block() -> None:
@@ -153,6 +239,9 @@ def test_a_gpu_is_cut_into_slices() -> None:
         ("nodePools: {p: {gpu: {backend: mock}}}", "gpuyard does not run; write fake"),
         ("nodePools: {p: {gpu: {}}}", "names no GPU"),
         ("nodePools: {p: {numa: {}}}", "nodePools.p: misses gpuMemory"),
+        ("nodePools: {p: {gpu: {profile: t4}, numa: {}}}", "nodePools.p.numa: misses zones; write zones: 2"),
+        (node("    numa: {zones: 2, gpusPerZone: [3]}\n"), "gpusPerZone: is [3]; write 2 numbers with the sum 2"),
+        ("nodePools: {p: {gpu: {overrides: {devcie_count: 3}}}}", "overrides.devcie_count: unknown key; known here"),
     ],
 )
 def test_what_is_wrong_is_refused_with_path_and_line(text: str, message: str) -> None:

@@ -19,6 +19,11 @@ def test_gpus_are_offered_by_their_ids_with_their_health() -> None:
     assert [offer.healthy for offer in offers(node())["nvidia.com/gpu"]] == [True, False]
 
 
+def test_an_offer_lies_in_its_gpus_numa_zone() -> None:
+    extra = ", numa: {zones: 2}, sharing: {strategy: time-slicing, replicas: 2}"
+    assert [offer.zone for offer in offers(node(extra=extra))["nvidia.com/gpu"]] == [0, 0, 1, 1]
+
+
 def test_other_resources_stand_beside_them() -> None:
     found = ids(node(extra=", otherDevices: [{name: example.com/x, count: 3}]"))
     assert found["example.com/x"] == ["example.com-x-0", "example.com-x-1", "example.com-x-2"]

@@ -18,7 +18,7 @@ def change(text: str, node: str, gpu: int | None, changes: Mapping[str, object])
     for key, value in changes.items():
         edit = edit_of(text, _place(text, node, gpu), key, value)
         text = text[: edit.start] + edit.text + text[edit.end :]
-    read(text, node)
+    read(text, node, profiles=None)
     return text
 
 

@@ -12,6 +12,9 @@ from gpuyard.common.topology.utilization import seconds
 Found = Mapping[str, Element]
 
 MAX_COUNT = 1000
+_NUMA = frozenset(
+    {"zones", "gpusPerZone", "topologyManagerPolicy", "topologyManagerScope", "cpuPerZone", "memPerZone", "distances"}
+)
 _SLOW = "slow-allocate="
 _FAULTS = ("allocate-error", "crash", "drop-stream", "refuse-register", "slow-allocate=3s")
 
@@ -46,8 +49,8 @@ def read_hardware(found: Found, product: str, memory: int, strategy: MigStrategy
         memory=memory,
         profile=profile,
         mig_strategy=strategy,
-        driver_version=_version(found.get("driverVersion")),
-        cuda_version=_version(found.get("cudaVersion")),
+        driver_version=read_version(found.get("driverVersion")),
+        cuda_version=read_version(found.get("cudaVersion")),
         fb_reserved=_reserved(found.get("fbReserved"), memory, profile),
         utilization=read_utilization(found["utilization"]) if "utilization" in found else None,
         sharing=_sharing(found.get("sharing")),
@@ -56,7 +59,8 @@ def read_hardware(found: Found, product: str, memory: int, strategy: MigStrategy
     )
 
 
-def _version(element: Element | None) -> str:
+def read_version(element: Element | None) -> str:
+    """Numbers and dots; empty when nothing is written."""
     if element is None:
         return ""
     written = element.text()
@@ -80,6 +84,20 @@ def _sharing(element: Element | None) -> Sharing | None:
         found["replicas"].number(1, MAX_COUNT),
         rename="rename" in found and found["rename"].flag(),
     )
+
+
+def read_numa(element: Element | None, count: int) -> tuple[int, ...]:
+    """How many of a node's GPUs each of its NUMA zones has: as written, else as even as it goes."""
+    if element is None or element.empty:
+        return ()
+    found = element.mapping(_NUMA)
+    zones = found["zones"].number(0, MAX_COUNT) if "zones" in found else element.fail("misses zones; write zones: 2")
+    if "gpusPerZone" not in found:
+        return tuple((count + zones - 1 - zone) // zones for zone in range(zones))
+    written = tuple(item.number(0, MAX_COUNT) for item in found["gpusPerZone"].items())
+    if len(written) != zones or sum(written) != count:
+        found["gpusPerZone"].fail(f"is {list(written)}; write {zones} numbers with the sum {count}, or leave it out")
+    return written
 
 
 def _other_devices(element: Element | None) -> tuple[OtherDevice, ...]:
@@ -142,6 +160,7 @@ def plain_extras(hardware: Hardware) -> dict[str, object]:
         "utilization": "" if hardware.utilization is None else str(hardware.utilization),
         "sharing": {} if hardware.sharing is None else asdict(hardware.sharing),
         "faults": _plain_faults(hardware.faults),
+        "numa": {"zones": len(hardware.numa), "gpusPerZone": list(hardware.numa)} if hardware.numa else {},
         "otherDevices": [asdict(device) for device in hardware.other_devices],
     }
     return {key: value for key, value in known.items() if value}

@@ -17,6 +17,8 @@ from gpuyard.common.kube.resources import CONFIG_MAPS
 from gpuyard.common.topology.document import TopologyError
 from gpuyard.common.topology.model import Node, Pool, Topology
 from gpuyard.common.topology.reading import read
+from gpuyard.common.topology.specs import KEY as PROFILE_KEY
+from gpuyard.common.topology.specs import PREFIX as PROFILE_PREFIX
 
 NAMESPACE = "gpuyard-mock"
 MAIN = "topology"
@@ -58,10 +60,10 @@ def node_named_by(found: ConfigMap) -> str:
     return labelled or found.metadata.name.removeprefix(LAST_GOOD).removeprefix(PREFIX)
 
 
-def copied(copy: ConfigMap | None) -> Topology | None:
+def copied(copy: ConfigMap | None, profiles: Mapping[str, str] | None) -> Topology | None:
     """The state that a copy keeps; none when somebody spoiled it."""
     try:
-        return read(copy.text, node_named_by(copy)) if copy else None
+        return read(copy.text, node_named_by(copy), profiles) if copy else None
     except TopologyError:
         return None
 
@@ -81,12 +83,19 @@ class Sheet:
 
 
 class Maps:
-    """All maps of a topology. `changed` is called after each change that could be read."""
+    """All maps of a topology. `changed` is called after each change that could be read.
+
+    Who speaks of one `node` alone leaves pools unread: what they say of it comes as a map of the node.
+    """
 
     def __init__(
-        self, changed: Callable[[], None] = lambda: None, report: Callable[[str, str], None] = lambda _name, _why: None
+        self,
+        changed: Callable[[], None] = lambda: None,
+        report: Callable[[str, str], None] = lambda _name, _why: None,
+        node: str = "",
     ) -> None:
         self.sheets: dict[str, Sheet] = {}
+        self.profiles: dict[str, str] | None = None if node else {}
         self.copies: dict[str, ConfigMap] = {}
         """Last good states, by the name of the map that they are of."""
         self._changed = changed
@@ -104,6 +113,8 @@ class Maps:
     def _drop(self, name: str) -> bool:
         if name.startswith(LAST_GOOD):
             return self.copies.pop(name.removeprefix(LAST_GOOD), None) is not None
+        if name.startswith(PROFILE_PREFIX):
+            return self._put_profile(name, None)
         return self.sheets.pop(name, None) is not None
 
     def put(self, found: ConfigMap) -> bool:
@@ -111,15 +122,31 @@ class Maps:
         name = found.metadata.name
         if name.startswith(LAST_GOOD):
             return self._put_copy(name.removeprefix(LAST_GOOD), found)
+        if name.startswith(PROFILE_PREFIX):
+            return self._put_profile(name, (found.data or {}).get(PROFILE_KEY, ""))
         return is_topology(name) and self._put_map(name, found)
+
+    def _put_profile(self, name: str, text: str | None) -> bool:
+        """A user's own profile came, changed or went: the pools of the common map may be of it."""
+        if self.profiles is None:
+            return False
+        self.profiles.pop(name.removeprefix(PROFILE_PREFIX), None)
+        if text is not None:
+            self.profiles[name.removeprefix(PROFILE_PREFIX)] = text
+        main = self.sheets.get(MAIN)
+        return main is not None and self._read_map(MAIN, main.found)
 
     def _put_map(self, name: str, found: ConfigMap) -> bool:
         before = self.sheets.get(name)
-        if before is not None and before.topology is not None and before.good == found.text:
-            self.sheets[name] = Sheet(found, before.topology, before.good)
-            return True
+        if before is None or before.topology is None or before.problem or before.good != found.text:
+            return self._read_map(name, found)
+        self.sheets[name] = replace(before, found=found)
+        return True
+
+    def _read_map(self, name: str, found: ConfigMap) -> bool:
+        before = self.sheets.get(name)
         try:
-            topology = read(found.text, node_named_by(found))
+            topology = read(found.text, node_named_by(found), self.profiles)
         except TopologyError as error:
             self.sheets[name] = self._broken(name, found, str(error))
             if before is None or before.problem != str(error):
@@ -133,13 +160,13 @@ class Maps:
         if before is not None and before.topology is not None:
             return replace(before, found=found, problem=problem)
         copy = self.copies.get(name)
-        return Sheet(found, copied(copy), copy.text if copy else "", problem)
+        return Sheet(found, copied(copy, self.profiles), copy.text if copy else "", problem)
 
     def _put_copy(self, name: str, copy: ConfigMap) -> bool:
         """A copy counts while its map is broken; whether it does."""
         self.copies[name] = copy
         sheet = self.sheets.get(name)
-        topology = copied(copy) if sheet and sheet.problem and sheet.good != copy.text else None
+        topology = copied(copy, self.profiles) if sheet and sheet.problem and sheet.good != copy.text else None
         if sheet is None or topology is None:
             return False
         self.sheets[name] = replace(sheet, topology=topology, good=copy.text)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import accumulate
 
 from gpuyard.common.topology.ids import mig_id
 from gpuyard.common.topology.profiles import MigProfile, Profile
@@ -126,6 +127,8 @@ class Hardware:
     sharing: Sharing | None = None
     other_devices: tuple[OtherDevice, ...] = ()
     faults: Faults = field(default_factory=Faults)
+    numa: tuple[int, ...] = ()
+    """GPUs in each NUMA zone; empty where there are no zones."""
 
     @property
     def driver(self) -> str:
@@ -136,6 +139,11 @@ class Hardware:
     def cuda(self) -> str:
         """The CUDA runtime's version, the profile's when none is written."""
         return self.cuda_version or self.profile.cuda
+
+    def zone(self, index: int) -> int | None:
+        """The NUMA zone of the GPU of this index."""
+        ends = accumulate(self.numa)
+        return next((zone for zone, end in enumerate(ends) if index < end), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """Pools of nodes: what each node with a label is made of. Flat (`gpuProduct`, `gpuCount`, …) or with a `gpu:` block."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from gpuyard.common.topology.document import Element
@@ -8,8 +9,8 @@ from gpuyard.common.topology.hardware import (
     Found,
     read_hardware,
     read_memory,
+    read_numa,
     read_product,
-    read_profile,
     read_strategy,
     resource,
 )
@@ -24,23 +25,22 @@ from gpuyard.common.topology.model import (
     Topology,
 )
 from gpuyard.common.topology.profiles import Profile
+from gpuyard.common.topology.specs import Spec, named, read_spec
 from gpuyard.common.topology.spelling import EXTRAS
-from gpuyard.common.topology.usage import MAX_MEMORY
 
 LABEL = "run.ai/simulated-gpu-node-pool"
 _FLAT = frozenset({"gpuProduct", "gpuCount", "gpuMemory"})
-_POOL = _FLAT | EXTRAS | {"gpu", "resources", "numa"}
-_MIB = 1024 * 1024
+_POOL = _FLAT | EXTRAS | {"gpu", "resources"}
 _GPU = "nvidia.com/gpu"
 
 
-def read_pools(root: Element) -> Topology:
-    """All pools of a document."""
-    found = root.mapping({"nodePools", "nodePoolLabelKey", "migStrategy"})
+def read_pools(root: Element, profiles: Mapping[str, str]) -> Topology:
+    """All pools of a document. `profiles` are the documents of users' own profiles, by name."""
+    found = root.mapping({"nodePools", "nodePoolLabelKey", "migStrategy", "gpuOperator"})
     label = found["nodePoolLabelKey"].text() if "nodePoolLabelKey" in found else LABEL
     strategy = read_strategy(found.get("migStrategy"))
     pools = found["nodePools"].entries()
-    return Topology(Form.POOLS, pools=tuple(_pool(name, label, element, strategy) for name, element in pools))
+    return Topology(Form.POOLS, pools=tuple(_pool(name, label, each, strategy, profiles) for name, each in pools))
 
 
 def node_of(pool: Pool, name: str) -> Node:
@@ -49,52 +49,41 @@ def node_of(pool: Pool, name: str) -> Node:
     return Node(name, pool.hardware, gpus)
 
 
-def _pool(name: str, label: str, element: Element, strategy: MigStrategy) -> Pool:
+def _pool(name: str, label: str, element: Element, strategy: MigStrategy, profiles: Mapping[str, str]) -> Pool:
     found = element.mapping(_POOL)
     if "gpu" in found and (flat := _FLAT & found.keys()):
         found[min(flat)].fail("stands beside gpu:; write either the flat keys or gpu:")
-    product, memory, count, profile = _block(found["gpu"]) if "gpu" in found else _flat(element, found)
-    hardware = read_hardware(found, product, memory, strategy, profile)
-    if "resources" in found:
-        others = hardware.other_devices + _resources(found["resources"])
-        hardware = replace(hardware, other_devices=others)
-    return Pool(name, label, name, count, hardware)
+    spec, profile = _block(found["gpu"], profiles) if "gpu" in found else (_flat(element, found), None)
+    hardware = read_hardware(found, spec.product, spec.memory, strategy, profile)
+    others = _resources(found["resources"]) if "resources" in found else ()
+    hardware = replace(
+        hardware,
+        driver_version=hardware.driver_version or spec.driver,
+        cuda_version=hardware.cuda_version or spec.cuda,
+        other_devices=hardware.other_devices + others,
+        numa=read_numa(found.get("numa"), spec.count),
+    )
+    return Pool(name, label, name, spec.count, hardware)
 
 
-def _flat(element: Element, found: Found) -> tuple[str, int, int, Profile | None]:
+def _flat(element: Element, found: Found) -> Spec:
     if missing := {"gpuProduct", "gpuMemory"} - found.keys():
         element.fail(f"misses {min(missing)}; write gpuProduct, gpuMemory and gpuCount, or a gpu: block")
     count = found["gpuCount"].number(0, MAX_GPUS) if "gpuCount" in found else 0
-    return read_product(found["gpuProduct"]), read_memory(found["gpuMemory"]), count, None
+    return Spec(read_product(found["gpuProduct"]), read_memory(found["gpuMemory"]), count)
 
 
-def _block(element: Element) -> tuple[str, int, int, Profile | None]:
-    """A `gpu:` block: a profile's product, memory and count, and what the overrides say instead."""
+def _block(element: Element, profiles: Mapping[str, str]) -> tuple[Spec, Profile | None]:
+    """A `gpu:` block: what a profile describes, and what the overrides say instead."""
     found = element.mapping({"backend", "profile", "overrides"})
     if "backend" in found and found["backend"].choice({"fake", "mock"}) == "mock":
         found["backend"].fail("is mock (nvml-mock), which gpuyard does not run; write fake")
-    profile = read_profile(found["profile"]) if "profile" in found else None
-    product, memory, count = _overrides(found.get("overrides"))
-    if profile is None:
-        if not product:
-            element.fail("names no GPU; write profile: h100, or overrides.device_defaults.name")
-        return product, memory, count, None
-    return product or profile.product, memory or profile.memory, count or profile.count, profile
-
-
-def _overrides(element: Element | None) -> tuple[str, int, int]:
-    """Product, memory and count, each empty or 0 where the overrides leave it. The rest only nvidia-smi would show."""
-    if element is None or element.empty:
-        return "", 0, 0
-    found = element.mapping({"version", "system", "device_defaults", "devices", "device_count", "nvlink"})
-    defaults = dict(found["device_defaults"].entries()) if "device_defaults" in found else {}
-    memory = dict(defaults["memory"].entries()) if "memory" in defaults else {}
-    size = memory["total_bytes"].number(0, MAX_MEMORY * _MIB) // _MIB if "total_bytes" in memory else 0
-    count = found["device_count"].number(0, MAX_GPUS) if "device_count" in found else 0
-    listed = found["devices"].items() if "devices" in found else []
-    if len(listed) > MAX_GPUS:
-        found["devices"].fail(f"has {len(listed)} GPUs; a node has at most {MAX_GPUS}")
-    return read_product(defaults["name"]) if "name" in defaults else "", size, count or len(listed)
+    spec, profile = named(found["profile"], profiles) if "profile" in found else (Spec(), None)
+    if "overrides" in found and not found["overrides"].empty:
+        spec = spec.with_overrides(read_spec(found["overrides"]))
+    if not spec.product:
+        element.fail("names no GPU; write profile: h100, or overrides.device_defaults.name")
+    return spec, profile
 
 
 def _resources(element: Element) -> tuple[OtherDevice, ...]:

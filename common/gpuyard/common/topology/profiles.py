@@ -170,3 +170,8 @@ def of_product(product: str) -> Profile:
     """The profile whose product has this name, or generic values."""
     label = product_label(product)
     return next((profile for profile in _TABLE if profile.product == label), GENERIC)
+
+
+def of_compute(compute: tuple[int, int]) -> Profile:
+    """The first profile of this compute capability, or generic values."""
+    return next((profile for profile in _TABLE if profile.compute == compute), GENERIC)

@@ -4,9 +4,11 @@ The top key says the form: `nodes` is a whole cluster, `nodePools` are nodes by 
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
 
 from gpuyard.common.topology.document import Element, compose
-from gpuyard.common.topology.hardware import Found, read_hardware, read_memory, read_product, read_strategy
+from gpuyard.common.topology.hardware import Found, read_hardware, read_memory, read_numa, read_product, read_strategy
 from gpuyard.common.topology.ids import MAX_GPUS, MAX_LENGTH, REPLICA, gpu_id
 from gpuyard.common.topology.model import (
     Form,
@@ -26,10 +28,13 @@ from gpuyard.common.topology.usage import read_instances, read_usage
 
 MOCK_LABEL = "gpuyard.io/mock"
 MAX_XID = 1023
+NO_PROFILES: Mapping[str, str] = MappingProxyType({})
 
 
-def read(text: str, node: str = "") -> Topology:
+def read(text: str, node: str = "", profiles: Mapping[str, str] | None = NO_PROFILES) -> Topology:
     """Read a topology. `node` is the name of the node that a document in the per-node form describes.
+
+    `profiles` are the documents of users' own profiles; with None, pools are left unread.
 
     Raises:
         TopologyError: with the path and the line of the first thing that is wrong.
@@ -37,7 +42,7 @@ def read(text: str, node: str = "") -> Topology:
     root = compose(text)
     match form_of(root):
         case Form.POOLS:
-            return read_pools(root)
+            return Topology(Form.POOLS) if profiles is None else read_pools(root, profiles)
         case Form.NODE:
             return Topology(Form.NODE, {node: _node_document(root, node)})
         case form:
@@ -119,7 +124,8 @@ def _built(name: str, element: Element, found: Found, spelling: Spelling, strate
         element.fail(f"misses {min(missing)}")
     product, memory = read_product(found[spelling.product]), read_memory(found[spelling.memory])
     hardware = read_hardware(found, product, memory, strategy, profile=None)
-    return Node(name, hardware, _gpus(name, found["gpus"], hardware, spelling))
+    gpus = _gpus(name, found["gpus"], hardware, spelling)
+    return Node(name, replace(hardware, numa=read_numa(found.get("numa"), len(gpus))), gpus)
 
 
 def _gpus(node: str, element: Element, hardware: Hardware, spelling: Spelling) -> tuple[Gpu, ...]:

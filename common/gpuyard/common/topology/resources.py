@@ -4,7 +4,7 @@ Whoever shows devices to Kubernetes (the device plugin to kubelet, the status up
 reads them back from pods asks here.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpuyard.common.topology.ids import other_id, replica_id
 from gpuyard.common.topology.model import Gpu, Hardware, MigStrategy, Node
@@ -20,6 +20,8 @@ class Offer:
 
     id: str
     healthy: bool
+    zone: int | None = None
+    """The NUMA zone of its GPU, where there are zones."""
 
 
 def offers(node: Node) -> dict[str, tuple[Offer, ...]]:
@@ -50,18 +52,19 @@ def is_gpu(resource: str) -> bool:
 
 def _of_gpu(gpu: Gpu, hardware: Hardware) -> list[tuple[str, Offer]]:
     suffix = SHARED if _renamed(hardware) else ""
+    card = Offer(gpu.id, gpu.healthy, hardware.zone(gpu.index))
     if gpu.mig is None or hardware.mig_strategy is MigStrategy.NONE:
-        return [(GPU + suffix, Offer(gpu.id, gpu.healthy))]
+        return [(GPU + suffix, card)]
     if hardware.mig_strategy is MigStrategy.SINGLE:
-        return [(GPU + suffix, Offer(each.id, gpu.healthy)) for each in gpu.mig]
-    return [(mig_resource(each.profile.name) + suffix, Offer(each.id, gpu.healthy)) for each in gpu.mig]
+        return [(GPU + suffix, replace(card, id=each.id)) for each in gpu.mig]
+    return [(mig_resource(each.profile.name) + suffix, replace(card, id=each.id)) for each in gpu.mig]
 
 
 def _replicas(offer: Offer, hardware: Hardware) -> list[Offer]:
     sharing = hardware.sharing
     if sharing is None or sharing.replicas == 1:
         return [offer]
-    return [Offer(replica_id(offer.id, n), offer.healthy) for n in range(sharing.replicas)]
+    return [replace(offer, id=replica_id(offer.id, n)) for n in range(sharing.replicas)]
 
 
 def _renamed(hardware: Hardware) -> bool:

@@ -43,6 +43,16 @@ NODE = Spelling(
 OF_FORM = {Form.CLUSTER: METRICS, Form.CLUSTER_STATUS: STATUS, Form.NODE: NODE, Form.POOLS: NODE}
 
 EXTRAS = frozenset(
-    {"driverVersion", "cudaVersion", "fbReserved", "utilization", "sharing", "faults", "otherDevices", "profile"}
+    {
+        "driverVersion",
+        "cudaVersion",
+        "fbReserved",
+        "utilization",
+        "sharing",
+        "faults",
+        "numa",
+        "otherDevices",
+        "profile",
+    }
 )
 """Keys of our own that a node or a pool may carry in every form."""

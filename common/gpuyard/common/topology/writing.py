@@ -46,7 +46,7 @@ def write(text: str, usages: Usages, node: str = "") -> str:
     Raises:
         TopologyError: the document cannot be read, or would grow beyond what a ConfigMap holds.
     """
-    topology = read(text, node)
+    topology = read(text, node, profiles=None)
     wanted = {name: with_usage(found, usages.get(name, {})) for name, found in topology.nodes.items()}
     parts: list[str] = []
     done = 0
