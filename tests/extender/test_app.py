@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from gpuyard.extender import app
-from gpuyard.extender.app import STARTING, Extender, Options
+from gpuyard.extender.app import CUT_OFF, STALE, STARTING, Extender, Options
 from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.ledger import Phase
 from prometheus_client import CollectorRegistry
@@ -55,14 +56,33 @@ async def test_it_serves_once_bindings_from_before_have_landed(monkeypatch: pyte
     leading = asyncio.create_task(made.lead(cast("Client", None), OPTIONS))
     await asyncio.sleep(0.01)
     assert str(made.unavailable()) == STARTING
-    assert made.ledger.reserved == 0
+    assert len(made.ledger.granted) == 0
     await asyncio.sleep(0.1)
     assert made.unavailable() is None
     assert made.ledger.entries["ns/p"].phase is Phase.RESERVED
     leading.cancel()
     await asyncio.wait([leading])
     assert str(made.unavailable()) == STARTING
-    assert made.ledger.reserved == 0
+    assert len(made.ledger.granted) == 0
+
+
+def test_cut_off_from_the_api_server_it_decides_nothing() -> None:
+    made = extender()
+    made.serving = True
+    made.age = lambda: STALE
+    assert made.unavailable() is None
+    made.age = lambda: STALE + 1
+    assert str(made.unavailable()) == CUT_OFF
+
+
+async def test_without_a_lease_there_is_no_label_to_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "SETTLE", 0)
+    made = extender()
+    leading = asyncio.create_task(made.lead(cast("Client", None), replace(OPTIONS, pod="gpuyard-extender-0")))
+    await asyncio.sleep(0.01)
+    assert made.unavailable() is None
+    leading.cancel()
+    await asyncio.wait([leading])
 
 
 def test_who_does_not_lead_sends_the_caller_away() -> None:
@@ -91,6 +111,7 @@ def test_new_settings_change_what_pods_mean(tmp_path: Path) -> None:
     made._reloaded.poll()
     assert made.config().default_queue == "rest"
     assert made.ledger.snapshot.workloads["ns/p"].queue == "rest"
+    assert made.ledger.take_news()
 
 
 def test_settings_with_a_fault_change_nothing(tmp_path: Path) -> None:

@@ -1,10 +1,11 @@
 """How what the watches show gets into the ledger."""
 
+from gpuyard.common.kube.changes import Batch, Change
 from gpuyard.common.kube.client import Client
 from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.ledger import Phase
 
-from tests.extender.builders import Bench, node, pod, queue
+from tests.extender.builders import Bench, node, pod, queue, typed
 
 
 def phase(bench: Bench, name: str) -> Phase:
@@ -30,6 +31,17 @@ def test_a_node_grows_and_goes() -> None:
     assert not bench.ledger.snapshot.fleet.nodes
 
 
+def test_of_several_changes_of_one_node_the_last_one_counts() -> None:
+    bench = Bench(old := node("n1", 4))
+    larger, new = node("n1", 8), node("n1", 2)
+    changes = [(old, larger), (larger, None), (None, new)]
+    batch = Batch([Change(one and typed(one), other and typed(other)) for one, other in changes])
+    bench.feed.nodes(batch)
+    assert bench.ledger.snapshot.fleet.nodes["n1"].gpus == 2
+    bench.feed.nodes(Batch([Change(typed(new), typed(larger)), Change(typed(larger), None)]))
+    assert not bench.ledger.snapshot.fleet.nodes
+
+
 def test_a_heartbeat_changes_nothing() -> None:
     bench = Bench(node("n1"))
     before = bench.ledger.snapshot
@@ -37,9 +49,21 @@ def test_a_heartbeat_changes_nothing() -> None:
     assert bench.ledger.snapshot is before
 
 
-def test_a_node_that_cannot_be_read_is_told() -> None:
-    bench = Bench(node("n1") | {"spec": {"taints": [{"key": "k", "effect": "Sometimes"}]}})
+HALF_READ = {"spec": {"taints": [{"key": "k", "effect": "Sometimes"}]}}
+
+
+def test_a_node_that_cannot_be_read_leaves_its_last_good_state_in_force() -> None:
+    bench = Bench(node("n1", 4))
+    bench.put(node("n1", 8) | HALF_READ)
+    assert bench.ledger.snapshot.fleet.nodes["n1"].gpus == 4
     assert "Sometimes" in bench.reports[0]
+    assert "its last good state stays in force" in bench.reports[0]
+
+
+def test_a_new_node_counts_as_far_as_it_can_be_read() -> None:
+    bench = Bench(node("n1") | HALF_READ)
+    assert bench.ledger.snapshot.fleet.nodes["n1"].gpus == 8
+    assert "it counts as far as it can be read" in bench.reports[0]
 
 
 def test_a_queue_changes_and_goes() -> None:
@@ -100,12 +124,30 @@ def test_after_a_start_only_undecided_pods_are_adopted() -> None:
         pod("free"),
         pod("running", "team", on="n1"),
     )
-    bench.feed.adopt(until=60)
+    bench.feed.adopt(until=lambda _: 60)
     assert {name for name, entry in bench.ledger.entries.items() if entry.phase is Phase.RESERVED} == {
         "ns/undecided",
         "ns/volumes",
     }
-    assert bench.ledger.asleep == {"ns/refused"}
+    assert set(bench.ledger.asleep) == {"ns/refused"}
+
+
+def test_an_adopted_pod_with_volumes_counts_as_long_as_their_binding_may_take() -> None:
+    bench = Bench(node("n1"), queue("team"))
+    bench.put(pod("volumes", "team", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]))
+    bench.put(pod("plain", "team"))
+    bench.feed.adopt(lambda seen: bench.config.ttl(claims_volumes=seen.claims_volumes))
+    bench.ledger.expire(60)
+    assert bench.ledger.granted == {"ns/volumes"}
+    bench.ledger.expire(660)
+    assert not bench.ledger.granted
+
+
+def test_the_status_of_a_queue_is_no_news() -> None:
+    bench = Bench(queue("team", limit=1))
+    bench.ledger.take_news()
+    bench.put(queue("team", limit=1) | {"status": {"allocated": {"gpu": 1}}})
+    assert not bench.ledger.take_news()
 
 
 def test_there_is_one_watch_for_each_kind() -> None:

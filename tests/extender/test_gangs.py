@@ -1,7 +1,7 @@
 """Gangs start whole: nobody before all who are needed have been offered nodes, and then each on a node of its own."""
 
 import pytest
-from gpuyard.extender.gangs import FRESH
+from gpuyard.extender.config import Verdict
 
 from tests.extender.builders import Bench, Json, group, node, pod, queue
 
@@ -110,13 +110,26 @@ def test_what_is_kept_for_a_gang_is_nobody_elses() -> None:
     assert set(answer.failed_and_unresolvable_nodes.values()) == {"the room is promised to others"}
 
 
-def test_a_member_whose_place_is_no_longer_offered_gives_up_all_of_them() -> None:
+def test_a_member_whose_place_is_no_longer_offered_gives_up_all_that_wait_for_their_owners() -> None:
     of = bench()
     for one in (A, B, C):
         of.filter(one)
     other = ({"n1", "n2"} - {places(of)["ns/a"]}).pop()
     of.put(pod("x", on=other, gpus=5))
     assert not of.passes(A, other)
+    assert set(places(of)) == {"ns/c"}, "which kube-scheduler may be binding at this moment"
+    assert of.used("team") == 4
+
+
+def test_nobody_starts_alone_where_only_the_others_places_were_given_up() -> None:
+    of = bench()
+    of.filter(A)
+    of.filter(B)
+    assert of.passes(C)
+    of.put(member("c", verdict="its port is taken"))
+    of.now = Verdict().ttl + 1
+    other = ({"n1", "n2"} - {places(of)["ns/a"]}).pop()
+    assert not of.passes(A, other), "there is room for it, but the other two have not been offered any lately"
     assert not places(of)
     assert of.used("team") == 0
 
@@ -144,7 +157,7 @@ def test_offers_grow_old_and_their_owners_are_woken_to_be_offered_anew() -> None
     of = bench()
     of.filter(A)
     of.filter(B)
-    of.now = FRESH + 1
+    of.now = Verdict().ttl + 1
     assert not of.passes(C)
     assert of.ledger.take_called() == {"ns/a", "ns/b"}
     of.filter(A)

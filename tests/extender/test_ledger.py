@@ -2,7 +2,7 @@
 
 import pytest
 from gpuyard.engine.model import GPU, NO_BOUND, Amounts, Node, Pod, Queue, Shape, State, Workload
-from gpuyard.extender.ledger import IN_FLIGHT, TRANSITIONS, Event, Ledger, Phase, Sighting
+from gpuyard.extender.ledger import IN_FLIGHT, TRANSITIONS, Event, Grant, Ledger, Phase, Sighting
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -53,28 +53,28 @@ def test_a_waiting_pod_is_asked_for_and_not_used() -> None:
 def test_a_granted_pod_counts_from_that_moment() -> None:
     of = ledger()
     of.see(sighting())
-    of.reserve(sighting(), now=0, until=60)
-    assert (used(of), asked(of), of.reserved) == (1, 1, 1)
+    of.reserve(sighting(), Grant(), now=0, until=60)
+    assert (used(of), asked(of), len(of.granted)) == (1, 1, 1)
 
 
 def test_granting_twice_counts_once() -> None:
     of = ledger()
     of.see(sighting())
-    of.reserve(sighting(), now=0, until=60)
-    of.reserve(sighting(), now=1, until=61)
-    assert (used(of), of.reserved) == (1, 1)
+    of.reserve(sighting(), Grant(), now=0, until=60)
+    of.reserve(sighting(), Grant(), now=1, until=61)
+    assert (used(of), len(of.granted)) == (1, 1)
 
 
 def test_a_granted_pod_that_no_watch_has_shown_counts_as_well() -> None:
     of = ledger()
-    of.reserve(sighting(), now=0, until=60)
+    of.reserve(sighting(), Grant(), now=0, until=60)
     assert used(of) == 1
     assert of.entries["ns/p"].phase is Phase.EXPECTED
 
 
 def test_a_granted_pod_that_is_never_seen_leaves_nothing_behind() -> None:
     of = ledger()
-    of.reserve(sighting(), now=0, until=60)
+    of.reserve(sighting(), Grant(), now=0, until=60)
     of.expire(60)
     assert (used(of), asked(of), dict(of.entries)) == (0, 0, {})
     assert not of.snapshot.workloads
@@ -82,10 +82,10 @@ def test_a_granted_pod_that_is_never_seen_leaves_nothing_behind() -> None:
 
 def test_the_watch_confirms_a_reservation() -> None:
     of = ledger()
-    of.reserve(sighting(), now=0, until=60)
+    of.reserve(sighting(), Grant(), now=0, until=60)
     of.see(sighting(version=2, state=State.BOUND, node="n1"))
     of.expire(1000)
-    assert (used(of), of.reserved) == (1, 0)
+    assert (used(of), len(of.granted)) == (1, 0)
     assert of.snapshot.room["n1"].idle == 7
     assert not of.take_news()
 
@@ -93,7 +93,7 @@ def test_the_watch_confirms_a_reservation() -> None:
 def test_a_reservation_ends_when_its_time_is_over_and_says_so_once() -> None:
     of = ledger()
     of.see(sighting())
-    of.reserve(sighting(), now=0, until=60)
+    of.reserve(sighting(), Grant(), now=0, until=60)
     of.expire(59.9)
     assert used(of) == 1
     of.expire(60)
@@ -105,23 +105,48 @@ def test_a_reservation_ends_when_its_time_is_over_and_says_so_once() -> None:
 def test_a_deleted_pod_gives_back_what_it_had() -> None:
     of = ledger()
     of.see(sighting())
-    of.reserve(sighting(), now=0, until=60)
+    of.reserve(sighting(), Grant(), now=0, until=60)
     of.end("ns/p", "uid-p")
-    assert (used(of), asked(of), of.reserved) == (0, 0, 0)
+    assert (used(of), asked(of), len(of.granted)) == (0, 0, 0)
     assert not of.snapshot.workloads
 
 
 def test_the_end_of_an_older_pod_of_that_name_touches_nothing() -> None:
     of = ledger()
-    of.reserve(sighting(uid="new"), now=0, until=60)
+    of.reserve(sighting(uid="new"), Grant(), now=0, until=60)
     of.end("ns/p", "old")
     assert used(of) == 1
 
 
 def test_a_new_pod_of_that_name_does_not_inherit_a_reservation() -> None:
     of = ledger()
-    of.reserve(sighting(uid="old"), now=0, until=60)
+    of.reserve(sighting(uid="old"), Grant(), now=0, until=60)
     of.see(sighting(uid="new", version=2))
+    assert (used(of), asked(of)) == (0, 1)
+
+
+def test_a_new_pod_under_an_old_name_is_granted_ahead_of_the_watch_and_counted() -> None:
+    of = ledger()
+    of.see(sighting(uid="old", state=State.RUNNING, node="n1"))
+    of.reserve(sighting(uid="new", version=3), Grant(nodes=("n1",)), now=0, until=60)
+    assert (used(of), len(of.granted)) == (1, 1)
+    assert of.snapshot.room["n1"].idle == 8
+    assert of.entries["ns/p"].seen.pod.uid == "new"
+
+
+def test_late_news_of_the_pod_that_had_the_name_before_are_passed_over() -> None:
+    of = ledger()
+    of.reserve(sighting(uid="new", version=3), Grant(), now=0, until=60)
+    of.see(sighting(uid="old", version=2, state=State.TERMINATING, node="n1"))
+    of.end("ns/p", "old")
+    assert (used(of), len(of.granted)) == (1, 1)
+    assert of.snapshot.room["n1"].idle == 8
+
+
+def test_nothing_is_reserved_for_a_pod_whose_name_another_one_has_by_now() -> None:
+    of = ledger()
+    of.see(sighting(uid="new", version=3))
+    of.reserve(sighting(uid="old", version=2), Grant(), now=0, until=60)
     assert (used(of), asked(of)) == (0, 1)
 
 
@@ -142,7 +167,7 @@ def test_a_terminating_pod_counts_on_its_node_and_not_in_its_queue() -> None:
 
 def test_older_news_than_what_a_call_brought_is_passed_over() -> None:
     of = ledger()
-    of.reserve(sighting(version=5), now=0, until=60)
+    of.reserve(sighting(version=5), Grant(), now=0, until=60)
     of.see(sighting(version=4, verdict="found no place before"))
     of.expire(IN_FLIGHT)
     assert used(of) == 1
@@ -150,7 +175,7 @@ def test_older_news_than_what_a_call_brought_is_passed_over() -> None:
 
 def test_a_later_refusal_by_kube_scheduler_ends_the_reservation_once_a_binding_would_have_landed() -> None:
     of = ledger()
-    of.reserve(sighting(version=5), now=100, until=160)
+    of.reserve(sighting(version=5), Grant(), now=100, until=160)
     of.see(sighting(version=6, verdict="the volume could not be bound"))
     of.expire(100 + IN_FLIGHT / 2)
     assert used(of) == 1
@@ -160,7 +185,7 @@ def test_a_later_refusal_by_kube_scheduler_ends_the_reservation_once_a_binding_w
 
 def test_a_refusal_that_was_known_when_the_pod_was_granted_says_nothing_new() -> None:
     of = ledger()
-    of.reserve(sighting(version=5, verdict="0/4 nodes"), now=100, until=160)
+    of.reserve(sighting(version=5, verdict="0/4 nodes"), Grant(), now=100, until=160)
     of.see(sighting(version=6, verdict="0/4 nodes"))
     of.expire(159)
     assert used(of) == 1
@@ -178,7 +203,7 @@ def test_a_pod_adopted_at_start_counts_until_kube_schedulers_next_word() -> None
 def test_a_pod_that_is_refused_after_all_gives_back_what_it_had() -> None:
     of = ledger()
     of.see(sighting())
-    of.reserve(sighting(), now=0, until=60)
+    of.reserve(sighting(), Grant(), now=0, until=60)
     of.lapse("ns/p", "uid-p")
     assert (used(of), asked(of)) == (0, 1)
 
@@ -186,7 +211,7 @@ def test_a_pod_that_is_refused_after_all_gives_back_what_it_had() -> None:
 def test_the_gates_of_a_granted_pod_are_asked_as_if_it_waited() -> None:
     of = ledger()
     of.see(sighting())
-    of.reserve(sighting(), now=0, until=60)
+    of.reserve(sighting(), Grant(), now=0, until=60)
     view = of.waiting(sighting())
     assert view.pods["ns/p"].state is State.PENDING
     assert view.use["team"].allocated == Amounts()
@@ -226,11 +251,11 @@ def test_a_pod_that_joins_a_gang_leaves_no_workload_of_its_own_behind() -> None:
 def test_a_refused_pod_sleeps_until_it_is_woken_or_placed() -> None:
     of = ledger()
     of.see(sighting())
-    of.refuse(sighting())
-    assert of.asleep == {"ns/p"}
+    of.refuse(sighting(), "OverLimit")
+    assert of.asleep == {"ns/p": "OverLimit"}
     of.woken("ns/p")
     assert not of.asleep
-    of.refuse(sighting())
+    of.refuse(sighting(), "OverLimit")
     of.see(sighting(version=2, state=State.BOUND, node="n1"))
     assert not of.asleep
 
@@ -238,7 +263,7 @@ def test_a_refused_pod_sleeps_until_it_is_woken_or_placed() -> None:
 def test_a_refused_pod_that_is_deleted_sleeps_no_more() -> None:
     of = ledger()
     of.see(sighting())
-    of.refuse(sighting())
+    of.refuse(sighting(), "OverLimit")
     of.end("ns/p", "uid-p")
     assert not of.asleep
 
@@ -252,19 +277,65 @@ def test_the_end_of_a_placed_pod_is_news(state: State) -> None:
     assert of.take_news()
 
 
-def test_a_changed_queue_is_news() -> None:
+def test_a_changed_queue_is_news_and_one_that_is_equal_is_none() -> None:
     of = ledger()
+    of.put_queue(Queue(name="team", limit=NO_BOUND, quota=NO_BOUND))
+    assert not of.take_news()
     of.put_queue(Queue(name="team"))
     assert of.take_news()
+
+
+def test_a_queue_that_is_gone_is_news() -> None:
+    of = ledger()
+    of.drop_queue("team")
+    assert of.take_news()
+
+
+def test_where_a_pod_in_flight_may_land_is_known_until_it_has_landed() -> None:
+    of = ledger()
+    of.see(sighting())
+    of.reserve(sighting(), Grant(nodes=("n1", "n2")), now=0, until=60)
+    assert [(pod.key, nodes) for pod, nodes in of.in_flight] == [("ns/p", ("n1", "n2"))]
+    of.see(sighting(version=2, state=State.BOUND, node="n1"))
+    assert not list(of.in_flight)
+
+
+def test_where_one_has_landed_is_news_for_those_who_were_refused_meanwhile() -> None:
+    of = ledger()
+    of.see(sighting())
+    of.reserve(sighting(), Grant(nodes=("n1", "n2")), now=0, until=60)
+    of.see(sighting("q"))
+    of.refuse(sighting("q"), "PromisedToOther")
+    of.see(sighting(version=2, state=State.BOUND, node="n1"))
+    assert of.take_news()
+
+
+def test_whom_preempt_gave_away_is_known_while_the_grant_counts() -> None:
+    of = ledger()
+    of.reserve(sighting(), Grant(victims=("uid-x", "uid-y")), now=0, until=5)
+    assert of.doomed == {"uid-x", "uid-y"}
+    of.expire(5)
+    assert not of.doomed
+
+
+def test_only_a_place_that_nobody_has_asked_about_is_given_up() -> None:
+    of = ledger()
+    of.see(sighting())
+    of.promise("ns/p", Grant("n1"), now=0, until=60)
+    of.give_up("ns/p")
+    assert used(of) == 0
+    of.reserve(sighting(), Grant("n1"), now=0, until=60)
+    of.give_up("ns/p")
+    assert used(of) == 1
 
 
 def test_a_promised_place_holds_its_room_and_calls_the_pod() -> None:
     of = ledger()
     of.see(sighting())
-    of.promise("ns/p", "n1", now=0, until=60)
+    of.promise("ns/p", Grant("n1"), now=0, until=60)
     assert of.snapshot.room["n1"].idle == 7
-    assert of.place_kept(sighting().pod) == "n1"
-    assert of.place_kept(sighting(uid="another").pod) == ""
+    assert of.place_kept(sighting().pod) == Grant("n1")
+    assert of.place_kept(sighting(uid="another").pod) is None
     assert of.take_called() == {"ns/p"}
     of.expire(60)
     assert of.snapshot.room["n1"].idle == 8
@@ -308,7 +379,9 @@ class Lives(RuleBasedStateMachine):
 
     @rule(name=names, uid=uids)
     def granted(self, name: str, uid: str) -> None:
-        self.of.reserve(self.seen(name, uid, State.PENDING), now=self.now, until=self.now + 60)
+        self.of.reserve(
+            self.seen(name, uid, State.PENDING), Grant(nodes=("n1", "n2")), now=self.now, until=self.now + 60
+        )
 
     @rule(name=names, uid=uids)
     def adopted(self, name: str, uid: str) -> None:
@@ -317,7 +390,7 @@ class Lives(RuleBasedStateMachine):
     @rule(name=names, node=st.sampled_from(["n1", "n2"]))
     def promised(self, name: str, node: str) -> None:
         if f"ns/{name}" in self.of.entries:
-            self.of.promise(f"ns/{name}", node, now=self.now, until=self.now + 60)
+            self.of.promise(f"ns/{name}", Grant(node), now=self.now, until=self.now + 60)
 
     @rule(name=names, uid=uids)
     def lapsed(self, name: str, uid: str) -> None:
@@ -342,8 +415,8 @@ class Lives(RuleBasedStateMachine):
     @invariant()
     def a_reservation_stands_exactly_in_the_phases_that_have_one(self) -> None:
         granted = [(entry, entry.reservation) for entry in self.of.entries.values() if entry.reservation]
-        assert len(granted) == self.of.reserved
-        assert dict(self.of.kept) == {entry.seen.pod.key: made.node for entry, made in granted if made.node}
+        assert len(granted) == len(self.of.granted)
+        assert dict(self.of.kept) == {entry.seen.pod.key: made.grant.node for entry, made in granted if made.grant.node}
         assert all(entry.phase in {Phase.EXPECTED, Phase.RESERVED} for entry, _ in granted)
 
 

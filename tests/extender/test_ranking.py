@@ -1,10 +1,17 @@
 """Which nodes are offered first: the fullest ones, equals by name."""
 
 import pytest
+from gpuyard.engine.model import Shape
 from gpuyard.engine.snapshot import Snapshot
 from gpuyard.extender.ranking import best, points
 
 from tests.extender.builders import Bench, node, pod
+
+ONE = Shape(gpus=1)
+
+
+def anywhere(_node: str) -> bool:
+    return True
 
 
 @pytest.fixture
@@ -14,20 +21,20 @@ def snapshot() -> Snapshot:
 
 
 def test_the_fullest_come_first_and_equals_by_name(snapshot: Snapshot) -> None:
-    assert best(snapshot, ["n1", "n2", "n3", "n4", "n5"], 10) == ["n3", "n5", "n1", "n2", "n4"]
+    assert best(snapshot, ONE, ["n1", "n2", "n3", "n4", "n5"], 10, anywhere) == ["n3", "n5", "n1", "n2", "n4"]
 
 
 def test_no_more_than_asked_for_and_no_node_that_was_not_offered(snapshot: Snapshot) -> None:
-    assert best(snapshot, ["n1", "n2", "n5"], 2) == ["n5", "n1"]
+    assert best(snapshot, ONE, ["n1", "n2", "n5"], 2, anywhere) == ["n5", "n1"]
 
 
 def test_nodes_that_no_watch_has_shown_come_last(snapshot: Snapshot) -> None:
-    assert best(snapshot, ["new-b", "new-a", "n1"], 10) == ["n1", "new-a", "new-b"]
+    assert best(snapshot, ONE, ["new-b", "new-a", "n1"], 10, anywhere) == ["n1", "new-a", "new-b"]
 
 
 def test_a_single_offer_is_the_answer(snapshot: Snapshot) -> None:
-    assert best(snapshot, ["new"], 10) == ["new"]
-    assert best(snapshot, [], 10) == []
+    assert best(snapshot, ONE, ["new"], 10, anywhere) == ["new"]
+    assert best(snapshot, ONE, [], 10, anywhere) == []
 
 
 def test_points_follow_the_free_gpus(snapshot: Snapshot) -> None:

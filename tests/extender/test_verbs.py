@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 from gpuyard.extender import wire
-from gpuyard.extender.config import ExtenderConfig, Filter
+from gpuyard.extender.config import Consolidation, ExtenderConfig, Filter
 from gpuyard.extender.ledger import IN_FLIGHT
 from gpuyard.extender.server import Unavailable
 from gpuyard.extender.wire import HostPriority, WireError
@@ -255,3 +255,60 @@ def test_a_lower_limit_of_the_answer_is_obeyed_at_once() -> None:
 
 def _short() -> ExtenderConfig:
     return ExtenderConfig(filter=Filter(max_nodes=10))
+
+
+HALF = {"gpu-fraction": "0.5"}
+
+
+def half(name: str, queue: str = "team", on: str = "", **labels: str) -> dict[str, object]:
+    return pod(name, queue, 0, on=on, annotations=HALF, labels=labels)
+
+
+def test_part_of_a_gpu_is_only_to_be_had_where_there_is_room() -> None:
+    bench = Bench(node("cpu", 0), node("full", 1), node("half", 1), node("free", 1), queue("team"))
+    bench.put(pod("x", "team", on="full"), half("a", on="half", **{"runai-gpu-group": "g"}))
+    assert bench.filter(half("p")).node_names == ["half", "free"], "a GPU in use first"
+
+
+def test_without_room_for_part_of_a_gpu_there_is_one_sentence() -> None:
+    bench = Bench(node("cpu", 0), node("full", 1), queue("team"), pod("x", "team", on="full"))
+    answer = bench.filter(half("p"))
+    assert answer.failed_and_unresolvable_nodes == dict.fromkeys(["cpu", "full"], "no node fits")
+    assert bench.refusals == ["PodSchedulingErrors"]
+
+
+def test_parts_of_gpus_in_flight_are_not_given_away_again() -> None:
+    bench = Bench(node("n1", 1), queue("team"))
+    granted = [bench.passes(half(name)) for name in ("a", "b", "c")]
+    assert granted == [True, True, False], "kube-scheduler counts none of them"
+
+
+def test_whole_gpus_are_not_promised_where_parts_are_in_use() -> None:
+    bench = Bench(node("n1", 1), node("n2", 1), queue("team"), half("a", on="n1"))
+    assert bench.filter(pod("p", "team")).node_names == ["n2"]
+
+
+def test_pods_without_queue_are_not_held_back_by_their_gang() -> None:
+    member = pod("a", annotations={"pod-group-name": "g"})
+    assert Bench(*NODES, group("g", 2, ""), member).passes(member)
+
+
+def test_what_nobody_governs_passes_whatever_it_says() -> None:
+    assert Bench(*NODES).passes(pod("p", "", 1, annotations={"kai.scheduler/preemption-delay": "soon"}))
+
+
+def test_a_pod_hears_of_its_own_faults_only_and_briefly() -> None:
+    other = pod("a", "team", annotations={"pod-group-name": "g", "kai.scheduler/preemption-delay": "later"})
+    mine = pod("b", "team", annotations={"pod-group-name": "g", "kai.scheduler/preemption-delay": "x" * 5000})
+    reasons = Bench(*NODES, queue("team"), other, mine).filter(mine).failed_and_unresolvable_nodes
+    assert "later" not in reasons["n1"]
+    assert len(reasons["n1"]) < 400
+
+
+def test_with_nodes_to_be_kept_empty_only_those_in_use_are_offered() -> None:
+    config = ExtenderConfig(consolidation=Consolidation(keep_nodes_empty=True))
+    bench = Bench(*NODES, queue("team"), pod("u", "team", 7, on="n2"), config=config)
+    assert bench.filter(pod("p", "team")).node_names == ["n2"]
+    refused = bench.filter(pod("large", "team", 4), "n1", "n3", "n4").failed_and_unresolvable_nodes
+    assert set(refused.values()) == {"room is being made for it"}
+    assert len(bench.filter(pod("ungoverned", gpus=4), "n1", "n3", "n4").node_names or ()) == 3

@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from gpuyard.common.kube.errors import ApiError, KubeError, UnreachableError
 from gpuyard.common.kube.resources import Address
-from gpuyard.extender.waker import POKE, Waker, admissible
+from gpuyard.engine.model import Promise, Shape
+from gpuyard.extender.config import ExtenderConfig
+from gpuyard.extender.ledger import Grant
+from gpuyard.extender.waker import POKE, Waker
 
-from tests.extender.builders import Bench, node, pod, queue
+from tests.extender.builders import Bench, group, node, pod, queue
 
 if TYPE_CHECKING:
     from gpuyard.common.kube.client import Client
@@ -40,21 +43,21 @@ def bench(limit: float, *names: str) -> Bench:
 
 
 def waker(of: Bench, api: Api) -> Waker:
-    return Waker(cast("Client", api), of.ledger, lambda: of.config.engine, clock=lambda: 17.5)
+    return Waker(cast("Client", api), of.ledger, lambda: of.config.engine, now=lambda: of.now, today=lambda: 17.5)
 
 
-def names(of: Bench) -> list[str]:
-    return [one.key for one in admissible(of.ledger.snapshot, of.config.engine, of.ledger.asleep)]
+async def names(of: Bench) -> list[str]:
+    return [one.key async for one in waker(of, Api()).admissible()]
 
 
-def test_those_are_woken_who_would_all_pass_together() -> None:
-    assert names(bench(2, "a", "b", "c")) == ["ns/a", "ns/b"]
+async def test_those_are_woken_who_would_all_pass_together() -> None:
+    assert await names(bench(2, "a", "b", "c")) == ["ns/a", "ns/b"]
 
 
-def test_higher_priority_is_woken_first() -> None:
+async def test_higher_priority_is_woken_first() -> None:
     of = bench(1, "a", "b")
     of.put(pod("b", "team", priorityClassName="inference"))
-    assert names(of) == ["ns/b"]
+    assert await names(of) == ["ns/b"]
 
 
 async def test_each_is_poked_once() -> None:
@@ -67,7 +70,7 @@ async def test_each_is_poked_once() -> None:
 
 async def test_for_whom_a_place_is_kept_is_poked() -> None:
     of, api = bench(0, "a", "b"), Api()
-    of.ledger.promise("ns/b", "n1", now=0, until=60)
+    of.ledger.promise("ns/b", Grant("n1"), now=0, until=60)
     await waker(of, api).look()
     await waker(of, api).look()
     assert [path for path, _ in api.patches] == ["/api/v1/namespaces/ns/pods/b"]
@@ -86,7 +89,7 @@ async def test_a_lapsed_reservation_wakes_the_next() -> None:
     assert of.passes(first)
     assert not of.passes(second)
     of.ledger.take_news()
-    of.ledger.expire(1000)
+    of.now = 60
     await waker(of, api).look()
     assert [path for path, _ in api.patches] == ["/api/v1/namespaces/ns/pods/b"]
 
@@ -108,3 +111,76 @@ async def test_a_pod_that_is_gone_or_another_one_now_is_left_alone(status: int) 
     await waker(of, api).look()
     await waker(of, api).look()
     assert len(api.patches) == 1
+
+
+PROMISED = Promise(plan="plan-1", pod="ns/x", shape=Shape(gpus=8), node="n1")
+
+
+def paths(api: Api) -> list[str]:
+    return [path.rpartition("/")[2] for path, _ in api.patches]
+
+
+async def test_a_reservation_that_nobody_confirms_lapses_though_nobody_asks() -> None:
+    of, api = Bench(*NODES, queue("team", limit=1), pod("a", "team"), pod("b", "team")), Api()
+    assert of.passes(pod("a", "team"))
+    assert not of.passes(pod("b", "team"))
+    of.now = 60
+    await waker(of, api).look()
+    assert paths(api) == ["b"]
+
+
+async def test_freed_quota_is_not_spent_on_who_waits_for_something_else() -> None:
+    gang = [pod(name, "", 8, annotations={"pod-group-name": "g"}, priorityClassName="inference") for name in "ab"]
+    of = Bench(node("n1"), queue("team", limit=0), group("g", 2, "team"), *gang, last := pod("z", "team"))
+    assert not of.passes(last)
+    of.put(queue("team", limit=16))
+    assert not any(of.passes(member) for member in gang), "there is no room for both"
+    of.put(queue("team", limit=17))
+    of.now = 5
+    assert await names(of) == ["ns/z"]
+
+
+async def test_a_pod_that_is_called_and_could_go_as_well_is_poked_once() -> None:
+    of, api = bench(2, "a"), Api()
+    of.ledger.wake("ns/a")
+    await waker(of, api).look()
+    assert paths(api) == ["a"]
+
+
+async def test_whoever_waited_for_promised_room_is_woken_when_the_promise_is_over_governed_or_not() -> None:
+    of, api = Bench(node("n1"), queue("team"), pod("a", "team", 8), pod("b", gpus=8)), Api()
+    of.ledger.put_promises([PROMISED])
+    assert not of.passes(pod("a", "team", 8))
+    assert not of.passes(pod("b", gpus=8))
+    await waker(of, api).look()
+    assert not api.patches, "the promise stands"
+    of.ledger.put_promises([])
+    await waker(of, api).look()
+    assert paths(api) == ["a", "b"]
+
+
+async def test_a_namespace_that_names_another_queue_wakes_its_pods() -> None:
+    config = ExtenderConfig(namespace_match="label")
+    of, api = Bench(node("n1"), queue("team"), pod("a", "team"), config=config), Api()
+    assert not of.passes(pod("a", "team"))
+    named = {"kind": "Namespace", "metadata": {"name": "ns", "labels": {"kai.scheduler/queue": "team"}}}
+    of.put(named)
+    await waker(of, api).look()
+    assert paths(api) == ["a"]
+
+
+async def test_a_gang_refused_while_the_end_of_a_pod_was_not_yet_seen_is_woken() -> None:
+    gang = [pod(name, "", 4, annotations={"pod-group-name": "g"}) for name in "ab"]
+    of, api = (
+        Bench(node("n1"), queue("team"), group("g", 2, "team"), *gang, running := pod("x", gpus=1, on="n1")),
+        Api(),
+    )
+    assert not any(of.passes(member) for member in gang)
+    of.now = 1
+    of.drop(running)
+    await waker(of, api).look()
+    assert paths(api) == ["a", "b"]
+    of.now = 100
+    of.ledger.stir()
+    await waker(of, api).look()
+    assert len(api.patches) == 2

@@ -15,12 +15,13 @@ import uuid
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpuyard.common.http import listening
 from gpuyard.common.kube.access import find_access
 from gpuyard.common.kube.client import Client
 from gpuyard.common.kube.reflector import Reflector
+from gpuyard.common.kube.resources import PODS
 from gpuyard.common.lease import Elector
 from gpuyard.common.logs import get_logger
 from gpuyard.common.metrics import CacheCollector, LeaseCollector
@@ -37,12 +38,18 @@ from gpuyard.extender.verbs import Verbs
 from gpuyard.extender.waker import Waker
 from gpuyard.extender.wire import CANDIDATES, PREEMPTION, FilterAnswer, PreemptAnswer
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 SETTLE = 2.0
 """Seconds in which bindings from before this extender leads still land."""
 
 WAKER_INTERVAL = 1.0
 STARTING = "gpuyard is starting: it does not know the cluster yet"
 NOT_LEADER = "not leader"
+CUT_OFF = "gpuyard has heard nothing of the API server for too long"
+STALE = 75.0
+"""Seconds; on a watch the API server says something at least once a minute."""
 
 log = get_logger()
 
@@ -70,6 +77,8 @@ class Extender:
         self.translator = Translator(self.config().engine)
         self.feed = Feed(self.ledger, self.translator, _warn)
         self.serving = False
+        self.age: Callable[[], float] = lambda: 0.0
+        """Seconds since the API server last said something of pods."""
         self.elector: Elector | None = None
         metrics = VerbMetrics(process.registry)
         process.registry.register(LedgerCollector(self.ledger))
@@ -101,19 +110,22 @@ class Extender:
         """Why nothing can be decided at this moment; None: it can."""
         if self.elector is not None and not self.elector.leading:
             return Unavailable(NOT_LEADER, away=True)
+        if self.serving and self.age() > STALE:
+            return Unavailable(CUT_OFF)
         return None if self.serving else Unavailable(STARTING)
 
     async def lead(self, client: Client, options: Options) -> None:
         """Answer kube-scheduler until cancelled, once bindings from before have landed."""
-        waker = Waker(client, self.ledger, lambda: self.config().engine, clock=time.time)
+        waker = Waker(client, self.ledger, lambda: self.config().engine, now=time.monotonic, today=time.time)
         try:
-            await take_label(client, options.lease, options.pod)
+            if options.lease:
+                await take_label(client, options.lease, options.pod)
             await asyncio.sleep(SETTLE)
-            self.feed.adopt(time.monotonic() + self.config().reservation.ttl)
+            self.feed.adopt(lambda seen: time.monotonic() + self.config().ttl(claims_volumes=seen.claims_volumes))
             # What is known by now lives on: looking through it for garbage again and again would delay answers.
             gc.freeze()
             self.serving = True
-            log.info("serving", pods=len(self.ledger.entries), reserved=self.ledger.reserved)
+            log.info("serving", pods=len(self.ledger.entries), reserved=len(self.ledger.granted))
             await waker.run(WAKER_INTERVAL)
         finally:
             self.serving = False
@@ -123,6 +135,7 @@ class Extender:
         log.info("settings-changed")
         for seen in self.translator.set_settings(config.engine):
             self.ledger.see(seen)
+        self.ledger.stir()
 
 
 async def serve(process: Process, options: Options) -> None:
@@ -133,6 +146,7 @@ async def serve(process: Process, options: Options) -> None:
     client = await process.enter(Client(access, agent=process.component))
     caches = extender.feed.reflectors(client)
     process.registry.register(CacheCollector(caches))
+    extender.age = next(cache.age for cache in caches if cache.address == PODS.within())
     for cache in caches:
         process.ready_if(cache.address.about, partial(_unsynced, cache))
         process.spawn(cache.address.about, cache.run())

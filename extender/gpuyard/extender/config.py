@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 import msgspec
 from gpuyard.common.settings import Seconds, Strict
+from gpuyard.engine.model import SCALE
 from gpuyard.engine.settings import Settings
 
 VOLUME_TTL = 660
@@ -32,6 +33,69 @@ class Reservation(Strict, frozen=True):
     ttl: Seconds = Seconds(60)
 
 
+class Outrank(Strict, frozen=True):
+    """How a better-ranked pod holds others back."""
+
+    grace: Seconds = Seconds(10)
+    """How long it does so while it is not offered nodes that fit."""
+
+
+class Promise(Strict, frozen=True):
+    """How long a plan keeps room for a pod."""
+
+    ttl: Seconds = Seconds(300)
+    """From when the room is free."""
+
+
+class Capacity(Strict, frozen=True):
+    """What counts for the shares of the queues."""
+
+    grace: Seconds = Seconds(300)
+    """How long a node that reports fewer GPUs counts as before."""
+
+
+class Consolidation(Strict, frozen=True):
+    """Moving small workloads together, so that large ones fit."""
+
+    max_moved: Annotated[int, msgspec.Meta(ge=-1)] = 16
+    """The most workloads of one plan; -1: no limit."""
+    keep_nodes_empty: bool = False
+    """Move before a node is opened of which no GPU is in use."""
+
+
+class Staleness(Strict, frozen=True):
+    """What happens to a gang that runs with too few pods."""
+
+    grace_period: Seconds = Seconds(60)
+    """After which time its pods are evicted; negative: never."""
+
+
+class Planner(Strict, frozen=True):
+    """When plans are made."""
+
+    interval: Seconds = Seconds(1)
+    """At most one cycle per interval, and only when something has changed."""
+
+
+class Verdict(Strict, frozen=True):
+    """What kube-scheduler offers a pod."""
+
+    ttl: Seconds = Seconds(30)
+    """How long that counts as fresh."""
+
+
+class Fairshare(Strict, frozen=True):
+    """How past use counts in the shares of the queues."""
+
+    k: Annotated[float, msgspec.Meta(ge=0)] = 1
+
+
+class Reclaim(Strict, frozen=True):
+    """When a queue may take back what it lent."""
+
+    saturation_multiplier: Annotated[float, msgspec.Meta(ge=0)] = 1
+
+
 class ExtenderConfig(Strict, frozen=True):
     """The settings of the extender, with their defaults."""
 
@@ -40,6 +104,16 @@ class ExtenderConfig(Strict, frozen=True):
     namespace_match: Literal["off", "name", "label"] | bool = "off"
     filter: Filter = Filter()
     reservation: Reservation = Reservation()
+    outrank: Outrank = Outrank()
+    promise: Promise = Promise()
+    capacity: Capacity = Capacity()
+    consolidation: Consolidation = Consolidation()
+    staleness: Staleness = Staleness()
+    honor_disruption_budgets: bool = True
+    planner: Planner = Planner()
+    verdict: Verdict = Verdict()
+    fairshare: Fairshare = Fairshare()
+    reclaim: Reclaim = Reclaim()
 
     def __post_init__(self) -> None:
         """Refuse the one word that YAML reads as something else and that means nothing here."""
@@ -52,7 +126,17 @@ class ExtenderConfig(Strict, frozen=True):
         # YAML reads a bare `off` as false.
         match = "off" if isinstance(self.namespace_match, bool) else self.namespace_match
         return Settings(
-            default_queue=self.default_queue, pods_without_queue=self.pods_without_queue, namespace_match=match
+            default_queue=self.default_queue,
+            pods_without_queue=self.pods_without_queue,
+            namespace_match=match,
+            promise_ttl=self.promise.ttl,
+            capacity_grace=self.capacity.grace,
+            max_moved=self.consolidation.max_moved,
+            keep_nodes_empty=self.consolidation.keep_nodes_empty,
+            staleness_grace=self.staleness.grace_period,
+            honor_disruption_budgets=self.honor_disruption_budgets,
+            fairshare_k=round(self.fairshare.k * SCALE),
+            saturation_multiplier=round(self.reclaim.saturation_multiplier * SCALE),
         )
 
     def ttl(self, *, claims_volumes: bool) -> float:

@@ -1,7 +1,7 @@
 """What the extender watches, and how each change gets into the ledger.
 
-A queue that cannot be read, or that would close a circle, does not replace its last good state; it is tried again
-whenever another queue changes.
+A node or queue that cannot be read, or a queue that would close a circle, does not replace its last good state; such a
+queue is tried again whenever another one changes.
 """
 
 from collections.abc import Callable
@@ -12,6 +12,7 @@ from gpuyard.common.kube import resources
 from gpuyard.common.kube.changes import Batch
 from gpuyard.common.kube.client import Client
 from gpuyard.common.kube.reflector import Reflector
+from gpuyard.engine import model
 from gpuyard.engine.kube import nodes, queues
 from gpuyard.engine.kube.meta import labels_of
 from gpuyard.engine.kube.workloads import QUEUE
@@ -20,6 +21,10 @@ from gpuyard.extender.objects import Namespace, Node, Pod, PodDisruptionBudget, 
 from gpuyard.extender.translate import Complaints, Translator
 
 Report = Callable[[str], None]
+
+LAST_GOOD = "its last good state stays in force"
+UNKNOWN = "Unknown"
+"""Why a pod waits that was refused before this extender came."""
 
 
 class Feed:
@@ -49,16 +54,16 @@ class Feed:
             made.append(reflector)
         return made
 
-    def adopt(self, until: float) -> None:
+    def adopt(self, until: Callable[[Sighting], float]) -> None:
         """After a start: whom kube-scheduler may be binding at this moment counts until its next word, or `until`."""
         waiting = [entry.seen for entry in self._ledger.entries.values() if entry.phase is Phase.PENDING]
         for seen in waiting:
             if seen.workload is None or not seen.workload.governed or seen.pod.gated:
                 continue
             if seen.verdict is None or seen.claims_volumes:
-                self._ledger.adopt(seen, until)
+                self._ledger.adopt(seen, until(seen))
             else:
-                self._ledger.refuse(seen)
+                self._ledger.refuse(seen, UNKNOWN)
 
     # --- one method per kind ---
 
@@ -92,17 +97,22 @@ class Feed:
         """Nodes have changed; most changes are heartbeats that change nothing here."""
         known = self._ledger.snapshot.fleet.nodes
         changed = []
-        for change in batch.changes:
-            if change.new is None:
-                self._ledger.drop_node(_key(change.old))
-                continue
-            complain = Complaints()
-            node = nodes.node(change.new, complain)
-            self._tell(f"node {node.name}", complain)
-            if known.get(node.name) != node:
+        # Of several changes of one node only the last one is still so.
+        for name, seen in {_key(change.new or change.old): change.new for change in batch.changes}.items():
+            if seen is None:
+                self._ledger.drop_node(name)
+            elif (node := self._read_node(name, seen)) and known.get(name) != node:
                 changed.append(node)
         if changed:
             self._ledger.put_nodes(changed)
+
+    def _read_node(self, name: str, seen: Node) -> model.Node | None:
+        """The node; None where its last good state is better."""
+        complain = Complaints()
+        node = nodes.node(seen, complain)
+        good = name in self._ledger.snapshot.fleet.nodes
+        self._tell(f"node {name}", complain, LAST_GOOD if good else "it counts as far as it can be read")
+        return None if complain and good else node
 
     def namespaces(self, batch: Batch[Namespace]) -> None:
         """Namespaces have changed."""
@@ -147,9 +157,9 @@ class Feed:
             if seen.fault:
                 self._report(f"pod {seen.pod.key}: {seen.fault}")
 
-    def _tell(self, about: str, complaints: Complaints) -> None:
+    def _tell(self, about: str, complaints: Complaints, outcome: str = LAST_GOOD) -> None:
         if complaints:
-            self._report(f"{about}: {'; '.join(complaints)}; its last good state stays in force")
+            self._report(f"{about}: {'; '.join(complaints)}; {outcome}")
 
 
 def _key(seen: Any) -> str:  # noqa: ANN401 - any watched object

@@ -4,7 +4,8 @@
     the last member that is needed is offered nodes ──▶ the engine places all of them, each on a node it was offered
         no room for all ──▶ refused as well
         room for all    ──▶ each gets its place reserved; this one is let through, the others are woken
-    a member with a reserved place ──▶ that node alone; if it is not offered any more, all unbound places are given up
+    a member with a reserved place ──▶ that node alone; if it is not offered any more, all are given up that
+        nobody has been let through to
 
 So a member that kube-scheduler offers no node at all (a port, a volume) keeps the whole gang from starting.
 """
@@ -14,18 +15,16 @@ from typing import NamedTuple
 
 from gpuyard.engine.accounts import Accounts
 from gpuyard.engine.gang import starting_chunk
-from gpuyard.engine.model import Offer, Pod, Workload
+from gpuyard.engine.model import Offer, Pod, State, Workload
 from gpuyard.engine.placement import Placer
 from gpuyard.engine.reporter import Silent
 from gpuyard.engine.result import Gap, Reason, Waiting
 from gpuyard.engine.scratch import Scratch, Status
 from gpuyard.engine.snapshot import Snapshot
 from gpuyard.engine.starting import Starter
-from gpuyard.extender.ledger import Ledger, Sighting
+from gpuyard.extender.ledger import Grant, Ledger, Sighting
+from gpuyard.extender.space import Space
 from msgspec.structs import replace
-
-FRESH = 30.0
-"""Seconds for which kube-scheduler's list of nodes counts for a member that waits for the others."""
 
 
 def stands(snapshot: Snapshot, workload: Workload) -> bool:
@@ -40,13 +39,16 @@ def stands(snapshot: Snapshot, workload: Workload) -> bool:
 
 
 class Asked(NamedTuple):
-    """A question to filter: the view of the cluster, the pod, its nodes, the time, and until when a yes would count."""
+    """A question to filter, with the view of the cluster in which nothing was granted to the pod."""
 
     snapshot: Snapshot
     seen: Sighting
     offered: Collection[str]
     now: float
     until: float
+    """Until when a yes would count."""
+    fresh: float
+    """Since when what kube-scheduler offers a pod still counts."""
 
 
 class Gangs:
@@ -55,19 +57,20 @@ class Gangs:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
 
-    def nodes_for(self, asked: Asked, accounts: Accounts) -> list[str] | Waiting | None:
+    def place_for(self, asked: Asked, accounts: Accounts) -> Grant | Waiting | None:
         """The one node for a member, or why it waits; None: it needs no others and may go where it likes."""
         pod, workload = asked.seen.pod, asked.seen.workload
-        if workload is None:
+        if workload is None or not workload.governed:
             return None
-        node = self._ledger.place_kept(pod)
-        if node in asked.offered:
-            return [node]
-        if node:
-            self._give_up(asked.snapshot, workload)
-        elif stands(asked.snapshot, workload):
+        kept = self._ledger.place_kept(pod)
+        if kept and kept.node in asked.offered:
+            return kept
+        if kept:
+            self._give_up(asked)
+            asked = asked._replace(snapshot=self._ledger.waiting(asked.seen))
+        if stands(asked.snapshot, workload):
             return None
-        self._ledger.offer(pod, frozenset(asked.offered), asked.now)
+        self._ledger.offer(pod, asked.offered, asked.now)
         places = self._places(asked, accounts, workload)
         if pod.key not in places:
             self._call_for_offers(asked, workload)
@@ -75,15 +78,33 @@ class Gangs:
         for key, place in places.items():
             if key != pod.key:
                 self._ledger.promise(key, place, now=asked.now, until=asked.until)
-        return [places[pod.key]]
+        return places[pod.key]
 
-    def _places(self, asked: Asked, accounts: Accounts, workload: Workload) -> Mapping[str, str]:
+    def inherits_whole(self, asked: Asked) -> bool:
+        """Whether a member that has been offered its promised node may take it: alone only in a gang that stands."""
+        workload = asked.seen.workload
+        if workload is None or stands(asked.snapshot, workload):
+            return True
+        self._ledger.offer(asked.seen.pod, asked.offered, asked.now)
+        others = [pod for pod in asked.snapshot.members.get(workload.key, ()) if pod.state is State.PENDING]
+        promised = [(pod, promise) for pod in others if (promise := self._ledger.promises.of(pod))]
+        if any(promise.node not in (self._fresh(pod, asked) or ()) for pod, promise in promised):
+            return False
+        for pod, _ in promised:
+            if pod.key != asked.seen.pod.key:
+                self._ledger.wake(pod.key)
+        return True
+
+    def _places(self, asked: Asked, accounts: Accounts, workload: Workload) -> Mapping[str, Grant]:
         """A node for each member that starts now, out of those that it was offered; none if they do not all fit."""
         snapshot, pod = asked.snapshot, asked.seen.pod
         if pod.key not in snapshot.pods:
             snapshot = snapshot.with_workload(workload).with_pod(pod)
         offers = {member.key: Offer(nodes=self._fresh(member, asked)) for member in snapshot.members[workload.key]}
         scratch = Scratch(replace(snapshot, offers=offers), accounts)
+        for node, part in Space(snapshot, self._ledger, pod).promised:
+            if node in scratch.rooms:
+                scratch.rooms.shift(node, part.shape, part.groups, -1, -1)
         team = scratch.team(workload.key)
         chunk = starting_chunk(team, lambda member: scratch.waits(member) and offers[member.key].nodes is not None)
         # Who has the least choice goes first: the others can step aside.
@@ -93,19 +114,20 @@ class Gangs:
             return {}
         places = {member.key: scratch.place(member) for member in chunk}
         at_once = all(place.status is Status.BOUND for place in places.values())
-        return {key: place.node for key, place in places.items()} if at_once else {}
+        return {key: Grant(place.node, groups=place.groups) for key, place in places.items()} if at_once else {}
 
     def _fresh(self, member: Pod, asked: Asked) -> frozenset[str] | None:
-        return self._ledger.offered(member, asked.now - FRESH)
+        return self._ledger.offered(member, asked.fresh)
 
-    def _give_up(self, snapshot: Snapshot, workload: Workload) -> None:
-        for member in snapshot.members.get(workload.key, ()):
-            if member.key in self._ledger.kept:
-                self._ledger.lapse(member.key, member.uid)
+    def _give_up(self, asked: Asked) -> None:
+        """Let go of the places that nobody has been let through to: kube-scheduler may be binding the others."""
+        self._ledger.lapse(asked.seen.pod.key, asked.seen.pod.uid)
+        for member in asked.snapshot.members.get(asked.seen.pod.workload, ()):
+            self._ledger.give_up(member.key)
 
     def _call_for_offers(self, asked: Asked, workload: Workload) -> None:
         """Wake the members whose offers have grown old: they have been let down only by the others."""
         for member in asked.snapshot.members.get(workload.key, ()):
             ever = self._ledger.offered(member, float("-inf"))
             if ever is not None and self._fresh(member, asked) is None:
-                self._ledger.call(member.key)
+                self._ledger.wake(member.key)

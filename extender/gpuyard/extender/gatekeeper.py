@@ -13,6 +13,11 @@ from gpuyard.engine.settings import Settings
 from gpuyard.engine.snapshot import UNUSED, Snapshot
 
 
+def governs(settings: Settings, workload: Workload) -> bool:
+    """Whether a workload has gates to pass: without a queue it has none, unless that is not allowed."""
+    return workload.queue is not None or settings.pods_without_queue == "refuse"
+
+
 class Gatekeeper:
     """Says why a pod may not start."""
 

@@ -17,16 +17,21 @@ The life of a pod, as the ledger counts it:
 A pod that is Expected, Reserved or Bound counts as allocated in its queue. A reservation belongs to a pod's UID: it is
 made when filter says yes, made again as often as filter is asked again, confirmed by the watch, and lapses when
 kube-scheduler says later that it did not place the pod, when filter refuses the pod after all, when binding fails, or
-when its time is over. A reservation that names its node (a promise) keeps the room there from everybody else.
+when its time is over. A reservation that names its node (a promise) keeps the room there from everybody else; any other
+one is in flight to one of the nodes that filter returned, and may land on each of them.
+
+A key is a pod's name: a later pod of that name takes its place, an earlier one is never heard of again.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from enum import StrEnum
+from typing import NamedTuple
 
 import msgspec
-from gpuyard.engine.model import Node, Pod, Queue, State, Workload
+from gpuyard.engine.model import Node, Pod, Promise, Queue, State, Workload
 from gpuyard.engine.snapshot import Draft, Snapshot
+from gpuyard.extender.promises import Promises
 from msgspec.structs import replace
 
 IN_FLIGHT = 1.0
@@ -90,6 +95,24 @@ class Sighting(msgspec.Struct, frozen=True, kw_only=True):
     """What of the pod cannot be read."""
 
 
+class Grant(NamedTuple):
+    """What a verb said yes to."""
+
+    node: str = ""
+    """The only node that it is for; empty: one of `nodes`."""
+    nodes: tuple[str, ...] = ()
+    """The nodes that filter returned, where there are several."""
+    groups: tuple[str, ...] = ()
+    """The shared GPUs on its only node."""
+    victims: tuple[str, ...] = ()
+    """The UIDs of those whom preempt lets kube-scheduler evict."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The nodes that the pod may have."""
+        return (self.node,) if self.node else self.nodes
+
+
 class Reservation(msgspec.Struct, frozen=True):
     """What was granted: since when, until when, and what the pod looked like then."""
 
@@ -97,8 +120,7 @@ class Reservation(msgspec.Struct, frozen=True):
     until: float
     version: int
     verdict: str | None
-    node: str = ""
-    """The only node that it is for; empty: one of those that filter returned."""
+    grant: Grant = Grant()
 
 
 UNASKED = 1 << 63
@@ -115,9 +137,10 @@ class Entry(msgspec.Struct, frozen=True):
     @property
     def counted(self) -> Pod:
         """The pod as the snapshot has it: a reserved one stands already, though mostly nobody knows where."""
-        if self.phase not in GRANTED:
+        if self.reservation is None:
             return self.seen.pod
-        return replace(self.seen.pod, state=State.BOUND, node=self.reservation.node if self.reservation else "")
+        grant = self.reservation.grant
+        return replace(self.seen.pod, state=State.BOUND, node=grant.node, gpu_groups=grant.groups)
 
 
 class Offered(msgspec.Struct, frozen=True):
@@ -137,11 +160,14 @@ class Ledger:
         self._entries: dict[str, Entry] = {}
         self._teams: dict[str, tuple[Workload, frozenset[str]]] = {}
         self._until: dict[str, float] = {}
-        self._asleep: set[str] = set()
+        self._asleep: dict[str, str] = {}
         self._called: set[str] = set()
         self._kept: dict[str, str] = {}
         self._offers: dict[str, Offered] = {}
+        self._last_offer: frozenset[str] = frozenset()
         self._news = False
+        self.promises = Promises(self._entries)
+        """Room that unfinished plans keep."""
 
     # --- reading ---
 
@@ -158,9 +184,9 @@ class Ledger:
         return self._entries
 
     @property
-    def reserved(self) -> int:
-        """How many pods count although no watch has shown them on a node."""
-        return len(self._until)
+    def granted(self) -> AbstractSet[str]:
+        """The pods that count although no watch has shown them on a node, by key."""
+        return self._until.keys()
 
     def known(self, key: str, uid: str, version: int) -> Sighting | None:
         """What is known of exactly this state of a pod; None for a state without a version."""
@@ -169,19 +195,35 @@ class Ledger:
         return entry.seen if entry is not None and same else None
 
     @property
-    def asleep(self) -> AbstractSet[str]:
-        """The pods whose last answer was no and whom nobody has woken since, by key."""
+    def asleep(self) -> Mapping[str, str]:
+        """Why the last answer was no, of the pods whom nobody has woken since, by key."""
         return self._asleep
+
+    @property
+    def in_flight(self) -> Iterator[tuple[Pod, tuple[str, ...]]]:
+        """The pods that may land any moment, each with the nodes that filter returned."""
+        for key in self._until.keys() - self._kept.keys():
+            entry = self._entries[key]
+            if entry.reservation is not None and entry.reservation.grant.nodes:
+                yield entry.seen.pod, entry.reservation.grant.nodes
+
+    @property
+    def doomed(self) -> frozenset[str]:
+        """The UIDs of the pods that kube-scheduler was allowed to evict a moment ago."""
+        granted = (self._entries[key].reservation for key in self._until)
+        return frozenset(uid for one in granted if one for uid in one.grant.victims)
 
     @property
     def kept(self) -> Mapping[str, str]:
         """The nodes that have room reserved for one pod and for nobody else, by that pod's key."""
         return self._kept
 
-    def place_kept(self, pod: Pod) -> str:
-        """The node that has room reserved for this pod alone; empty: none has."""
+    def place_kept(self, pod: Pod) -> Grant | None:
+        """The place that is reserved for this pod alone; None: there is none."""
         entry = self._entries.get(pod.key)
-        return self._kept.get(pod.key, "") if entry and entry.seen.pod.uid == pod.uid else ""
+        if pod.key not in self._kept or entry is None or entry.seen.pod.uid != pod.uid:
+            return None
+        return entry.reservation.grant if entry.reservation else None
 
     def offered(self, pod: Pod, since: float) -> frozenset[str] | None:
         """The nodes that kube-scheduler has offered this pod since then; None: it has not."""
@@ -193,7 +235,7 @@ class Ledger:
         entry = self._entries.get(seen.pod.key)
         if entry is None or entry.seen.pod.uid != seen.pod.uid:
             return seen
-        return max(entry.seen, seen, key=lambda one: one.version)
+        return max(seen, entry.seen, key=lambda one: one.version)
 
     def waiting(self, seen: Sighting) -> Snapshot:
         """The cluster in which nothing was granted to this pod: what its gates are asked on."""
@@ -202,8 +244,12 @@ class Ledger:
             return snapshot
         return snapshot.with_pod(pod)
 
+    def stir(self) -> None:
+        """Something has changed outside that may let those go who wait."""
+        self._news = True
+
     def take_news(self) -> bool:
-        """Whether since the last call a queue has changed, a reservation has lapsed or a placed pod has ended."""
+        """Whether since the last call something has changed that may let those go who wait."""
         news, self._news = self._news, False
         return news
 
@@ -211,12 +257,10 @@ class Ledger:
 
     def see(self, seen: Sighting) -> None:
         """A watch shows this pod; older news than what is known is passed over."""
-        entry = self._entries.get(seen.pod.key)
-        if entry is not None and entry.seen.pod.uid != seen.pod.uid:
-            self.end(seen.pod.key, entry.seen.pod.uid)
-        elif entry is not None and seen.version < entry.seen.version:
-            seen = entry.seen  # a call was ahead of the watch
-        self._move(seen, _news(seen.pod))
+        if not self._is_past(seen):
+            # A call may have been ahead of the watch.
+            seen = self.latest(seen)
+            self._move(seen, _news(seen.pod))
 
     def adopt(self, seen: Sighting, until: float) -> None:
         """At start: kube-scheduler may be binding this pod, so it counts until kube-scheduler's next word on it."""
@@ -244,52 +288,71 @@ class Ledger:
         self._changes.drop_node(name)
 
     def put_queue(self, queue: Queue) -> None:
-        """This queue is new or changed."""
-        self._news = True
-        self._changes.put_queue(queue)
+        """This queue is new or changed; what only its status says is no change."""
+        if self.snapshot.queues.get(queue.name) != queue:
+            self._news = True
+            self._changes.put_queue(queue)
 
     def drop_queue(self, name: str) -> None:
         """This queue is gone."""
+        self._news = True
         self._changes.drop_queue(name)
 
     def become(self, snapshot: Snapshot) -> None:
         """Go on from `snapshot`: `self.snapshot` with other changes than of pods, nodes and queues."""
+        self._news = True
         self._snapshot, self._draft = snapshot, None
 
     # --- what was answered ---
 
-    def reserve(self, seen: Sighting, *, now: float, until: float, node: str = "") -> None:
-        """Filter says yes: from now on the pod counts, on this node if one is named."""
-        self._move(self.latest(seen), Event.GRANTED, Reservation(now, until, seen.version, seen.verdict, node))
+    def reserve(self, seen: Sighting, grant: Grant, *, now: float, until: float) -> None:
+        """Filter says yes: from now on the pod counts, on its only node if the grant names one."""
+        if not self._is_past(seen):
+            self._move(self.latest(seen), Event.GRANTED, Reservation(now, until, seen.version, seen.verdict, grant))
 
-    def promise(self, key: str, node: str, *, now: float, until: float) -> None:
+    def promise(self, key: str, place: Grant, *, now: float, until: float) -> None:
         """A place is kept for a known pod that kube-scheduler shall ask for once more: it counts there from now on."""
         seen = self._entries[key].seen
-        self._move(seen, Event.GRANTED, Reservation(now, until, UNASKED, seen.verdict, node))
-        self._called.add(key)
-        self._news = True
+        self._move(seen, Event.GRANTED, Reservation(now, until, UNASKED, seen.verdict, place))
+        self.wake(key)
 
-    def offer(self, pod: Pod, nodes: frozenset[str], now: float) -> None:
-        """kube-scheduler offers these nodes to a pod that may have to wait for others."""
-        self._offers[pod.key] = Offered(pod.uid, nodes, now)
+    def give_up(self, key: str) -> None:
+        """Keep no longer the place that a pod was promised and has not been asked about since."""
+        entry = self._entries.get(key)
+        if entry and entry.reservation and entry.reservation.version == UNASKED:
+            self._move(entry.seen, Event.LAPSED)
 
-    def refuse(self, seen: Sighting) -> None:
+    def offer(self, pod: Pod, nodes: Collection[str], now: float) -> None:
+        """kube-scheduler offers these nodes to a pod that waits: its verdict, whatever ours is."""
+        offered = frozenset(nodes)
+        if offered != self._last_offer:
+            # Pods of one kind are offered the same nodes: thousands of names are kept once.
+            self._last_offer = offered
+        self._offers[pod.key] = Offered(pod.uid, self._last_offer, now)
+
+    def refuse(self, seen: Sighting, why: str) -> None:
         """Filter says no: what was granted earlier, if anything was, no longer holds."""
         self.lapse(seen.pod.key, seen.pod.uid)
-        if seen.pod.key in self._entries:
-            self._asleep.add(seen.pod.key)
+        entry = self._entries.get(seen.pod.key)
+        if entry is not None and entry.seen.pod.uid == seen.pod.uid:
+            self._asleep[seen.pod.key] = why
+
+    def put_promises(self, promises: Iterable[Promise]) -> None:
+        """These are the promises of all unfinished plans."""
+        self.become(self.snapshot.with_promises(promises))
+        self.promises.put(self._snapshot.promises)
 
     def take_called(self) -> AbstractSet[str]:
-        """The pods for which places are kept since the last call, by key: they are to be woken."""
+        """The pods that were called since the last time, by key: they are to be woken whatever they were told."""
         called, self._called = self._called, set()
         return called
 
     def woken(self, key: str) -> None:
         """This pod has been poked: kube-scheduler will ask again."""
-        self._asleep.discard(key)
+        self._asleep.pop(key, None)
 
-    def call(self, key: str) -> None:
-        """Wake this pod with the next ones."""
+    def wake(self, key: str) -> None:
+        """Wake this pod with the next ones, whatever it was told."""
         if key in self._entries:
             self._called.add(key)
             self._news = True
@@ -305,14 +368,24 @@ class Ledger:
         for key in [key for key, until in self._until.items() if until <= now]:
             self._move(self._entries[key].seen, Event.LAPSED)
 
+    def _is_past(self, seen: Sighting) -> bool:
+        """Whether this is of an earlier pod of the same name."""
+        entry = self._entries.get(seen.pod.key)
+        return entry is not None and entry.seen.pod.uid != seen.pod.uid and 0 < seen.version < entry.seen.version
+
     # --- the one place where a phase changes ---
 
     def _move(self, seen: Sighting, event: Event, granted: Reservation | None = None) -> None:
         old = self._entries.get(seen.pod.key)
+        if old is not None and old.seen.pod.uid != seen.pod.uid:
+            self.end(seen.pod.key, old.seen.pod.uid)
+            old = None
         before = old.phase if old else Phase.GONE
         after = TRANSITIONS[before][event]
         # Also when a placed pod ends: kube-scheduler may know it first, ask at once, and be refused for the last time.
-        if before not in COUNTED_NOWHERE and after in COUNTED_NOWHERE:
+        # And when one in flight lands: then it is known which nodes it did not take.
+        landed = before in GRANTED and after is Phase.BOUND and bool(self._asleep)
+        if landed or (before not in COUNTED_NOWHERE and after in COUNTED_NOWHERE):
             self._news = True
         if after is Phase.GONE and event is Event.LAPSED:
             self._remove(seen.pod)
@@ -325,12 +398,14 @@ class Ledger:
         self._entries[pod.key] = entry
         self._until.pop(pod.key, None)
         if entry.phase is not Phase.PENDING:
-            self._asleep.discard(pod.key)
+            self._asleep.pop(pod.key, None)
+        if entry.phase is Phase.BOUND:
+            self._offers.pop(pod.key, None)
         self._kept.pop(pod.key, None)
         if entry.reservation is not None:
             self._until[pod.key] = entry.reservation.until
-            if entry.reservation.node:
-                self._kept[pod.key] = entry.reservation.node
+            if entry.reservation.grant.node:
+                self._kept[pod.key] = entry.reservation.grant.node
         if workload is not None:
             self._join(workload, pod.key)
         if old is None or old.counted != entry.counted:
@@ -348,9 +423,8 @@ class Ledger:
             self._news |= bool(team)
 
     def _remove(self, pod: Pod) -> None:
-        for known in (self._entries, self._until, self._kept, self._offers):
+        for known in (self._entries, self._until, self._kept, self._offers, self._asleep):
             known.pop(pod.key, None)
-        self._asleep.discard(pod.key)
         self._changes.drop_pods((pod.key,))
         self._leave(pod)
 

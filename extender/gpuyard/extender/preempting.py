@@ -7,16 +7,17 @@ is dropped: kube-scheduler has chosen no more victims than it needs there.
 A proposal without victims means that only we stood in the way: then victims are filled in, or the node is dropped.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from gpuyard.engine import protection
 from gpuyard.engine.accounts import Accounts
 from gpuyard.engine.model import Pod, Workload
-from gpuyard.engine.rooms import Room
 from gpuyard.engine.scratch import Scratch
 from gpuyard.engine.settings import Settings
 from gpuyard.engine.snapshot import Snapshot
 from gpuyard.engine.victims import Chunk
+from gpuyard.extender.space import Space
 
 Proposal = Mapping[str, Sequence[str]]
 """The UIDs of the victims by node."""
@@ -25,12 +26,24 @@ Chosen = Mapping[str, Sequence[Pod]]
 """The victims by node, none without one."""
 
 
-def choose(snapshot: Snapshot, settings: Settings, claimant: Workload, pod: Pod, proposal: Proposal) -> Chosen:
-    """The nodes of a proposal that stay, with their victims; the pod's own gates have been passed."""
-    bailiff = _Bailiff(snapshot, settings, claimant)
+class Claim(NamedTuple):
+    """For whom room is to be made: a pod whose own gates have been passed."""
+
+    snapshot: Snapshot
+    settings: Settings
+    workload: Workload
+    pod: Pod
+    space: Space
+    unbound: Collection[str]
+    """The keys of pods that only have a place kept for them: there is nothing to evict."""
+
+
+def choose(claim: Claim, proposal: Proposal) -> Chosen:
+    """The nodes of a proposal that stay, with their victims."""
+    bailiff = _Bailiff(claim)
     found = {}
     for node, uids in proposal.items():
-        victims = bailiff.proposed(node, uids) if uids else bailiff.own(node, pod)
+        victims = bailiff.proposed(node, uids) if uids else bailiff.own(node)
         if victims:
             found[node] = victims
     return found
@@ -39,44 +52,41 @@ def choose(snapshot: Snapshot, settings: Settings, claimant: Workload, pod: Pod,
 class _Bailiff:
     """Knows who may be evicted for one workload."""
 
-    def __init__(self, snapshot: Snapshot, settings: Settings, claimant: Workload) -> None:
-        self._snapshot = snapshot
-        self._claimant = claimant
-        self._scratch = Scratch(snapshot, Accounts({}))
+    def __init__(self, claim: Claim) -> None:
+        self._snapshot, settings, self._claimant, self._pod, self._space, self._unbound = claim
+        self._scratch = Scratch(self._snapshot, Accounts({}))
         self._guard = protection.Guard(self._scratch, (), honor_budgets=settings.honor_disruption_budgets)
 
     def proposed(self, node: str, uids: Sequence[str]) -> list[Pod]:
-        """The proposed victims, if all of them may go."""
-        here = {pod.uid: pod for pod in self._snapshot.on_node.get(node, ())}
+        """The proposed victims, if all of them may go and none dies for room that is kept for others."""
+        here = {pod.uid: pod for pod in self._pods_on(node)}
         pods = [here[uid] for uid in uids if uid in here]
-        return pods if len(pods) == len(uids) and self._may_go(pods) else []
+        suits = len(pods) == len(uids) and self._may_go(pods) and self._space.fits(node, pods)
+        return pods if suits else []
 
-    def own(self, node: str, pod: Pod) -> list[Pod]:
+    def own(self, node: str) -> list[Pod]:
         """Victims of our own for a node: the lowest and newest first, no more than needed."""
-        if node not in self._scratch.rooms or self._fits(pod, node, ()):
+        if node not in self._scratch.rooms or self._space.has_room(node):
             return []
         chosen: list[Pod] = []
-        for victim in reversed(self._in_order(self._snapshot.on_node.get(node, ()))):
+        for victim in reversed(self._in_order(self._pods_on(node))):
             if self._may_go([*chosen, victim]):
                 chosen.append(victim)
-                if self._fits(pod, node, chosen):
-                    return self._spared(node, pod, chosen)
+                if self._space.has_room(node, chosen):
+                    return self._spared(node, chosen)
         return []
 
-    def _spared(self, node: str, pod: Pod, chosen: Sequence[Pod]) -> list[Pod]:
+    def _pods_on(self, node: str) -> list[Pod]:
+        return [pod for pod in self._snapshot.on_node.get(node, ()) if pod.key not in self._unbound]
+
+    def _spared(self, node: str, chosen: Sequence[Pod]) -> list[Pod]:
         """The victims without those that turn out not to be needed, the highest first."""
         needed = self._in_order(chosen)
         for victim in self._in_order(chosen):
             fewer = [one for one in needed if one is not victim]
-            if self._fits(pod, node, fewer) and self._may_go(fewer):
+            if self._space.has_room(node, fewer) and self._may_go(fewer):
                 needed = fewer
         return needed
-
-    def _fits(self, pod: Pod, node: str, gone: Iterable[Pod]) -> bool:
-        room = Room(self._snapshot.fleet.nodes[node], self._snapshot.room[node])
-        for one in gone:
-            room.shift(one.shape, one.gpu_groups, 1, 1)
-        return room.fits_now(pod.shape)
 
     def _in_order(self, pods: Iterable[Pod]) -> list[Pod]:
         """In decreasing priority, as kube-scheduler wants victims; the older first."""

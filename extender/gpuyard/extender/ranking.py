@@ -1,7 +1,8 @@
 """Which of the nodes that kube-scheduler offers are the best for a pod: the fullest ones in which it still fits."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
+from gpuyard.engine.model import Shape
 from gpuyard.engine.rooms import Rooms
 from gpuyard.engine.snapshot import Snapshot
 
@@ -9,19 +10,17 @@ MOST_POINTS = 9
 """For the fullest node; kube-scheduler expects 10 at most."""
 
 
-def best(snapshot: Snapshot, offered: Collection[str], most: int) -> list[str]:
-    """At most so many of the offered nodes, the fullest first; the order of equals is by name."""
-    if len(offered) <= 1:
-        return list(offered)
-    found: list[str] = []
-    for name in _by_fullness(snapshot):
-        if name in offered:
-            found.append(name)
+def best(
+    snapshot: Snapshot, shape: Shape, offered: Collection[str], most: int, fits: Callable[[str], bool]
+) -> list[str]:
+    """At most so many of the offered nodes that fit: shared GPUs in use first, the fullest first, equals by name."""
+    found: dict[str, None] = {}
+    for name in _in_order(snapshot, shape, offered):
+        if name in offered and name not in found and fits(name):
+            found[name] = None
             if len(found) == most:
-                return found
-    # Nodes that are closed, or that no watch has shown yet: kube-scheduler knows why it offers them.
-    known = set(found)
-    return (found + sorted(name for name in offered if name not in known))[:most]
+                break
+    return list(found)
 
 
 def points(snapshot: Snapshot, offered: Iterable[str]) -> Mapping[str, int]:
@@ -33,6 +32,15 @@ def points(snapshot: Snapshot, offered: Iterable[str]) -> Mapping[str, int]:
         name: 0 if count is None else MOST_POINTS - MOST_POINTS * (count - least) // (span or 1)
         for name, count in free.items()
     }
+
+
+def _in_order(snapshot: Snapshot, shape: Shape, offered: Collection[str]) -> Iterable[str]:
+    if len(offered) > 1:
+        if shape.shared:
+            yield from sorted(snapshot.sharing)
+        yield from _by_fullness(snapshot)
+    # Nodes that are closed, or that no watch has shown yet: kube-scheduler knows why it offers them.
+    yield from sorted(offered)
 
 
 def _by_fullness(snapshot: Snapshot) -> Iterable[str]:

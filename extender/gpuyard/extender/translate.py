@@ -6,6 +6,7 @@ say.
 """
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from gpuyard.engine.kube import gangs, others, pods, workloads
 from gpuyard.engine.kube.meta import created, labels_of
@@ -16,6 +17,9 @@ from gpuyard.extender.ledger import Sighting
 from gpuyard.extender.objects import Pod, PodDisruptionBudget, PodGroup, PriorityClass
 from msgspec.structs import replace
 
+LONGEST = 300
+"""Characters of what is wrong with a pod: it becomes part of a condition, once per cause."""
+
 
 class Complaints(list[str]):
     """What is wrong with one object, a line each."""
@@ -23,6 +27,13 @@ class Complaints(list[str]):
     def __call__(self, field: str, why: str) -> None:
         """Take down one complaint."""
         self.append(f"{field}: {why}")
+
+
+class Said(NamedTuple):
+    """What a pod says of its workload, and since when it does."""
+
+    claim: workloads.Claim
+    created: int
 
 
 class Translator:
@@ -34,8 +45,11 @@ class Translator:
         self._classes: dict[str, int] = {}
         self._known = workloads.CLASSES
         self._budgets: dict[str, PodDisruptionBudget] = {}
+        self.budget_news = 0
+        """How often a disruption budget has changed."""
         self._pods: dict[str, Pod] = {}
         self._teams: dict[str, dict[str, Pod]] = {}
+        self._said: dict[str, dict[str, Said]] = {}
         self._team_of: dict[str, str] = {}
 
     @property
@@ -56,6 +70,8 @@ class Translator:
             else:
                 self._classes[name] = one.value
         self._known = {**workloads.CLASSES, **self._classes}
+        for team, members in self._teams.items():
+            self._said[team] = {key: self._says(pod, Complaints()) for key, pod in members.items()}
         return self._all(pod for pod in self._pods.values() if self._may_name(pod, seen))
 
     def put_group(self, key: str, seen: PodGroup | None) -> list[Sighting]:
@@ -73,11 +89,13 @@ class Translator:
         self._pods[key] = seen
         team, _ = self._team(seen, Complaints())
         self._teams.setdefault(team, {})[key] = seen
+        self._said.setdefault(team, {})[key] = self._says(seen, Complaints())
         self._team_of[key] = team
         return self.sight(seen)
 
     def put_budget(self, key: str, seen: PodDisruptionBudget | None) -> None:
         """A disruption budget is new, changed or gone (None)."""
+        self.budget_news += 1
         if seen is None:
             self._budgets.pop(key, None)
         else:
@@ -85,6 +103,8 @@ class Translator:
 
     def budgets_of(self, of: Iterable[EnginePod]) -> list[Budget]:
         """The disruption budgets, as far as they are about these pods."""
+        if not self._budgets:
+            return []
         by_namespace: dict[str, list[EnginePod]] = {}
         for pod in of:
             by_namespace.setdefault(pod.namespace, []).append(pod)
@@ -95,10 +115,11 @@ class Translator:
         """A pod is gone."""
         self._pods.pop(key, None)
         team = self._team_of.pop(key, "")
-        members = self._teams.get(team, {})
-        members.pop(key, None)
-        if not members:
-            self._teams.pop(team, None)
+        for by_team in (self._teams, self._said):
+            members = by_team.get(team, {})
+            members.pop(key, None)
+            if not members:
+                by_team.pop(team, None)
 
     def sight(self, seen: Pod) -> Sighting:
         """What a pod means that a watch or a call shows."""
@@ -113,7 +134,7 @@ class Translator:
             version=seen.metadata.version,
             verdict=seen.verdict,
             claims_volumes=seen.claims_volumes,
-            fault="; ".join(complain),
+            fault=_shortened("; ".join(complain)),
         )
 
     def _all(self, seen: Iterable[Pod]) -> list[Sighting]:
@@ -127,11 +148,10 @@ class Translator:
         return workloads.workload_key(seen, {}, self._groups, complain)
 
     def _workload(self, key: str, least: int, seen: Pod, complain: Complaints) -> Workload:
-        group = self._groups.get(key)
-        team = self._teams.get(key, {}) | {seen.metadata.key: seen}
-        members = [team[name] for name in sorted(team)]
-        claims = [workloads.pod_claim(member, self._known, complain) for member in members]
-        ages = [created(member, 0, complain) for member in members]
+        group, own = self._groups.get(key), seen.metadata.key
+        said = self._said.get(key, {}) | {own: self._says(seen, complain)}
+        claims = [said[name].claim for name in sorted(said)]
+        ages = [one.created for one in said.values()]
         if group is not None:
             claims.insert(0, workloads.group_claim(group, self._known, complain))
             ages = [created(group, 0, complain)]
@@ -142,3 +162,10 @@ class Translator:
             default_queue=self._settings.default_queue,
             created=min(ages),
         )
+
+    def _says(self, seen: Pod, complain: Complaints) -> Said:
+        return Said(workloads.pod_claim(seen, self._known, complain), created(seen, 0, complain))
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."

@@ -3,18 +3,19 @@
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
-from gpuyard.engine.result import Reason, Waiting
-from gpuyard.engine.rooms import Rooms
+from gpuyard.engine.model import Promise, Workload
+from gpuyard.engine.result import Clearing, Reason, Waiting
 from gpuyard.engine.sentences import sentence
 from gpuyard.engine.snapshot import Snapshot
 from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.gangs import Asked, Gangs, stands
-from gpuyard.extender.gatekeeper import Gatekeeper
-from gpuyard.extender.ledger import Ledger, Sighting
+from gpuyard.extender.gatekeeper import Gatekeeper, governs
+from gpuyard.extender.ledger import Grant, Ledger, Sighting
 from gpuyard.extender.objects import Pod
-from gpuyard.extender.preempting import choose
+from gpuyard.extender.preempting import Claim, choose
 from gpuyard.extender.ranking import best, points
 from gpuyard.extender.server import Unavailable
+from gpuyard.extender.space import Space
 from gpuyard.extender.translate import Translator
 from gpuyard.extender.wire import (
     Candidates,
@@ -36,11 +37,11 @@ UNREADABLE = "Unreadable"
 """The reason in metrics of a pod that says what cannot be read."""
 
 
-class Nodes(NamedTuple):
-    """The nodes for a pod; `kept` is the one that was reserved for it alone, if that is so."""
+class Refusal(NamedTuple):
+    """Why a pod gets no node: by name for us, and in one sentence that never changes for the same cause."""
 
-    names: list[str]
-    kept: str = ""
+    reason: str
+    sentence: str
 
 
 class Verbs:
@@ -77,38 +78,59 @@ class Verbs:
         offered = request.by_name()
         if seen.workload is None:
             return survivors(request, offered, offered)
-        now = self._clock()
-        self._ledger.expire(now)
-        snapshot = self._ledger.waiting(seen)
-        until = now + self._config().ttl(claims_volumes=seen.claims_volumes)
-        found = self._refusal(snapshot, seen) or self._nodes(Asked(snapshot, seen, offered, now, until))
-        if isinstance(found, str):
-            self._ledger.refuse(seen)
-            return refusal(request, offered, found)
-        if found.names and seen.workload.governed:
-            self._ledger.reserve(seen, now=now, until=until, node=found.kept)
+        asked = self._asked(seen, offered)
+        found = self._refusal(asked.snapshot, seen) or self._place(asked)
+        if isinstance(found, Refusal):
+            self._ledger.offer(seen.pod, offered, asked.now)
+            self._ledger.refuse(seen, found.reason)
+            self._count(found.reason)
+            return refusal(request, offered, found.sentence)
+        if found.names:
+            self._ledger.reserve(seen, found, now=asked.now, until=asked.until)
         return survivors(request, offered, found.names)
 
-    def _nodes(self, asked: Asked) -> Nodes | str:
-        """The nodes for a pod that its gates let through, or why there is none for it."""
-        placed = self._gangs.nodes_for(asked, self._gatekeeper.accounts(asked.snapshot))
-        if isinstance(placed, Waiting):
-            return self._counted(placed)
-        if placed is not None:
-            return Nodes(placed, kept=placed[0])
-        free = self._not_kept(asked)
-        if asked.offered and not free:
-            return self._counted(Waiting(Reason.PROMISED_TO_OTHER))
-        return Nodes(best(asked.snapshot, free, self._config().filter.max_nodes))
+    def _asked(self, seen: Sighting, offered: Collection[str]) -> Asked:
+        now, config = self._clock(), self._config()
+        self._ledger.expire(now)
+        until = now + config.ttl(claims_volumes=seen.claims_volumes)
+        return Asked(self._ledger.waiting(seen), seen, offered, now, until, now - config.verdict.ttl)
 
-    def _not_kept(self, asked: Asked) -> Collection[str]:
-        """The offered nodes, less those where what is kept for others leaves no room."""
-        pod, rooms = asked.seen.pod, asked.snapshot.room
-        kept = {node for key, node in self._ledger.kept.items() if key != pod.key and node in rooms}
-        if kept.isdisjoint(asked.offered):
-            return asked.offered
-        found = Rooms(asked.snapshot)
-        return {name for name in asked.offered if name not in kept or found[name].fits_now(pod.shape)}
+    def _place(self, asked: Asked) -> Grant | Refusal:
+        """Where a pod that its gates let through may go, or why nowhere."""
+        promise = self._ledger.promises.of(asked.seen.pod)
+        if promise is not None:
+            return self._inherit(asked, promise)
+        placed = self._gangs.place_for(asked, self._gatekeeper.accounts(asked.snapshot))
+        if isinstance(placed, Waiting):
+            return _because(placed)
+        return placed or self._choose(asked)
+
+    def _inherit(self, asked: Asked, promise: Promise) -> Grant | Refusal:
+        """The promised node, once kube-scheduler offers it: it sees before us that the victims are gone."""
+        if promise.node in asked.offered and self._gangs.inherits_whole(asked):
+            return Grant(promise.node, groups=promise.gpu_groups)
+        return _because(Waiting(Reason.RECLAIM_IN_PROGRESS, Clearing(node=promise.node, left=0, plan=promise.plan)))
+
+    def _choose(self, asked: Asked) -> Grant | Refusal:
+        """The best of the offered nodes that have room in truth."""
+        space = Space(asked.snapshot, self._ledger, asked.seen.pod)
+        roomy = self._best(asked, space.fits)
+        if asked.offered and not roomy:
+            return _because(Waiting(Reason.PROMISED_TO_OTHER if space.is_kept(asked.offered) else Reason.NO_NODE_FITS))
+        if not self._keeps_empty(asked.seen):
+            return Grant(nodes=roomy)
+        used = self._best(asked, lambda node: space.is_in_use(node) and space.fits(node))
+        # The planner rather moves others than that an empty node is opened.
+        return Grant(nodes=used) if used else _because(Waiting(Reason.RECLAIM_IN_PROGRESS))
+
+    def _best(self, asked: Asked, suits: Callable[[str], bool]) -> tuple[str, ...]:
+        most = self._config().filter.max_nodes
+        return tuple(best(asked.snapshot, asked.seen.pod.shape, asked.offered, most, suits))
+
+    def _keeps_empty(self, seen: Sighting) -> bool:
+        """Whether nodes of which no GPU is in use are not for this pod."""
+        governed = seen.workload is not None and seen.workload.governed
+        return self._config().engine.keep_nodes_empty and governed and seen.pod.shape.wants_gpu
 
     def prioritize(self, request: Candidates) -> list[HostPriority]:
         """Points for each node: the fuller the better."""
@@ -122,18 +144,19 @@ class Verbs:
         This may be the first verb that hears of a pod: on a full cluster filter is not called.
         """
         seen = self._sighting(request.pod)
-        now = self._clock()
-        self._ledger.expire(now)
-        snapshot = self._ledger.waiting(seen)
-        workload = seen.workload
-        if workload is None or not workload.governed or self._refusal(snapshot, seen) or not stands(snapshot, workload):
+        asked = self._asked(seen, ())
+        snapshot, workload = asked.snapshot, seen.workload
+        if workload is None or not workload.governed or not self._may_preempt(snapshot, seen, workload):
             return PreemptAnswer()
         proposal = request.victims()
         budgets = self._translator.budgets_of(pod for node in proposal for pod in snapshot.on_node.get(node, ()))
         view = snapshot.at(int(self._today())).with_budgets(budgets)
-        chosen = choose(view, self._config().engine, workload, seen.pod, proposal)
+        space = Space(view, self._ledger, seen.pod)
+        claim = Claim(view, self._config().engine, workload, seen.pod, space, unbound=self._ledger.kept)
+        chosen = choose(claim, proposal)
         if chosen:
-            self._ledger.reserve(seen, now=now, until=now + NOMINATION)
+            victims = tuple(victim.uid for pods in chosen.values() for victim in pods)
+            self._ledger.reserve(seen, Grant(victims=victims), now=asked.now, until=asked.now + NOMINATION)
         return PreemptAnswer(
             {node: MetaVictims(pods=[MetaPod(victim.uid) for victim in pods]) for node, pods in chosen.items()}
         )
@@ -147,19 +170,20 @@ class Verbs:
         known = self._ledger.known(pod.metadata.key, pod.metadata.uid, pod.metadata.version)
         return known or self._ledger.latest(self._translator.sight(pod))
 
-    def _refusal(self, snapshot: Snapshot, seen: Sighting) -> str:
-        """The sentence that says why the pod may not start; empty when it may."""
-        settings, workload = self._config().engine, seen.workload
-        if seen.fault:
-            self._count(UNREADABLE)
-            return f"gpuyard cannot read the pod: {seen.fault}"
-        if workload is None or (workload.queue is None and settings.pods_without_queue == "pass"):
-            return ""
-        waiting = self._gatekeeper.refusal(snapshot, settings, workload, seen.pod)
-        if waiting is None:
-            return ""
-        return self._counted(waiting)
+    def _may_preempt(self, snapshot: Snapshot, seen: Sighting, workload: Workload) -> bool:
+        """Whether kube-scheduler may make room for the pod: its gates are open, and no plan does it already."""
+        return not (self._refusal(snapshot, seen) or self._ledger.promises.of(seen.pod)) and stands(snapshot, workload)
 
-    def _counted(self, waiting: Waiting) -> str:
-        self._count(waiting.reason)
-        return sentence(waiting)
+    def _refusal(self, snapshot: Snapshot, seen: Sighting) -> Refusal | None:
+        """Why the pod may not start at all; None when it may."""
+        settings, workload = self._config().engine, seen.workload
+        if workload is None or not governs(settings, workload):
+            return None
+        if seen.fault:
+            return Refusal(UNREADABLE, f"gpuyard cannot read the pod: {seen.fault}")
+        waiting = self._gatekeeper.refusal(snapshot, settings, workload, seen.pod)
+        return _because(waiting) if waiting else None
+
+
+def _because(waiting: Waiting) -> Refusal:
+    return Refusal(waiting.reason, sentence(waiting))

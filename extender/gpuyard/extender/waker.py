@@ -2,11 +2,11 @@
 
 kube-scheduler asks again about a refused pod when other pods end or nodes change, but not when a queue's bound is
 raised or a reservation lapses; and of a pod's end it may know before we do, and ask too early. An annotation whose
-value changes wakes one pod: each that would pass now gets one.
+value changes wakes one pod: each that was refused for a cause that is over now gets one.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from typing import NoReturn
 
 from gpuyard.common.kube.client import Client
@@ -14,10 +14,12 @@ from gpuyard.common.kube.errors import ApiError, KubeError
 from gpuyard.common.kube.resources import PODS
 from gpuyard.common.logs import get_logger
 from gpuyard.engine.model import Pod, State
+from gpuyard.engine.result import Reason
 from gpuyard.engine.settings import Settings
 from gpuyard.engine.snapshot import Snapshot
-from gpuyard.extender.gatekeeper import Gatekeeper
+from gpuyard.extender.gatekeeper import Gatekeeper, governs
 from gpuyard.extender.ledger import Ledger
+from gpuyard.extender.space import Space
 from msgspec.structs import replace
 
 POKE = "gpuyard.io/poke"
@@ -26,33 +28,36 @@ POKE = "gpuyard.io/poke"
 log = get_logger()
 
 
-def admissible(snapshot: Snapshot, settings: Settings, asleep: Iterable[str]) -> list[Pod]:
-    """Those of the pods with these keys that would pass their gates now, one after the other, the best first."""
-    keeper, found = Gatekeeper(), []
-    waiting = (pod for key in asleep if (pod := snapshot.pods.get(key)) and pod.state is State.PENDING)
-    for pod in sorted(waiting, key=lambda pod: _rank(snapshot, pod)):
-        workload = snapshot.workloads.get(pod.workload)
-        if workload and keeper.refusal(snapshot, settings, workload, pod) is None:
-            found.append(pod)
-            snapshot = snapshot.with_pod(replace(pod, state=State.BOUND))
-    return found
+CROWDED = frozenset({Reason.PROMISED_TO_OTHER.value, Reason.NO_NODE_FITS.value})
+"""The refusals that end when room is no longer kept, or what was in flight has landed elsewhere."""
 
+OTHERS_CALL = frozenset({Reason.GANG_DOES_NOT_FIT.value, Reason.RECLAIM_IN_PROGRESS.value, Reason.OUTRANKED.value})
+"""The refusals after which kube-scheduler asks again by itself, or the planner calls."""
 
-def _rank(snapshot: Snapshot, pod: Pod) -> tuple[int, int, str]:
-    workload = snapshot.workloads.get(pod.workload)
-    return (-workload.priority if workload else 0, pod.created, pod.key)
+LAG = 2.0
+"""Seconds by which kube-scheduler may know of the end of a pod before we do."""
 
 
 class Waker:
-    """Looks once per interval whether bounds or reservations have changed, and pokes whom that may help."""
+    """Looks once per interval whether something has changed that lets pods go, and pokes those.
+
+    `now` never jumps; `today` says what time it is.
+    """
 
     def __init__(
-        self, client: Client, ledger: Ledger, settings: Callable[[], Settings], *, clock: Callable[[], float]
+        self,
+        client: Client,
+        ledger: Ledger,
+        settings: Callable[[], Settings],
+        *,
+        now: Callable[[], float],
+        today: Callable[[], float],
     ) -> None:
         self._client = client
         self._ledger = ledger
         self._settings = settings
-        self._clock = clock
+        self._now = now
+        self._today = today
 
     async def run(self, interval: float) -> NoReturn:
         """Go on until cancelled."""
@@ -62,17 +67,43 @@ class Waker:
 
     async def look(self) -> None:
         """Poke those who sleep and could go, if anything has changed that kube-scheduler does not see."""
+        self._ledger.expire(self._now())
         if not self._ledger.take_news():
             return
-        snapshot = self._ledger.snapshot
-        called = [pod for key in sorted(self._ledger.take_called()) if (pod := snapshot.pods.get(key))]
-        for pod in (*called, *admissible(snapshot, self._settings(), self._ledger.asleep)):
-            self._ledger.woken(pod.key)
+        called = self._ledger.take_called()
+        pods = self._ledger.snapshot.pods
+        for pod in [pods[key] for key in sorted(called) if key in pods]:
             await self._poke(pod)
+        async for pod in self.admissible():
+            if pod.key not in called:
+                await self._poke(pod)
+
+    async def admissible(self) -> AsyncIterator[Pod]:
+        """The sleepers that would pass now, one after the other, the best first; others may do something in between."""
+        snapshot, settings, keeper = self._ledger.snapshot, self._settings(), Gatekeeper()
+        asleep = dict(self._ledger.asleep)
+        waiting = [pod for key in asleep if (pod := snapshot.pods.get(key)) and pod.state is State.PENDING]
+        for pod in sorted(waiting, key=lambda pod: _rank(snapshot, pod)):
+            await asyncio.sleep(0)
+            workload = snapshot.workloads.get(pod.workload)
+            if workload is None or not self._has_room(snapshot, pod, asleep[pod.key]):
+                continue
+            if not governs(settings, workload) or keeper.refusal(snapshot, settings, workload, pod) is None:
+                yield pod
+                snapshot = snapshot.with_pod(replace(pod, state=State.BOUND))
+
+    def _has_room(self, snapshot: Snapshot, pod: Pod, why: str) -> bool:
+        """Whether the cause of a refusal may be over, as far as it was not the pod's gates."""
+        if why in OTHERS_CALL:
+            return self._ledger.offered(pod, self._now() - LAG) is not None
+        space = Space(snapshot, self._ledger, pod)
+        offered = self._ledger.offered(pod, float("-inf")) or snapshot.fleet.nodes
+        return why not in CROWDED or any(map(space.fits, offered))
 
     async def _poke(self, pod: Pod) -> None:
+        self._ledger.woken(pod.key)
         namespace, _, name = pod.key.partition("/")
-        patch = {"metadata": {"uid": pod.uid, "annotations": {POKE: f"{self._clock():.3f}"}}}
+        patch = {"metadata": {"uid": pod.uid, "annotations": {POKE: f"{self._today():.3f}"}}}
         try:
             await self._client.patch(PODS.named(name, namespace), patch)
             log.info("poked", pod=pod.key)
@@ -85,4 +116,9 @@ class Waker:
     def _failed(self, pod: Pod, error: KubeError) -> None:
         """Try again in the next round."""
         log.warning("poke-failed", pod=pod.key, reason=str(error))
-        self._ledger.call(pod.key)
+        self._ledger.wake(pod.key)
+
+
+def _rank(snapshot: Snapshot, pod: Pod) -> tuple[int, int, str]:
+    workload = snapshot.workloads.get(pod.workload)
+    return (-workload.priority if workload else 0, pod.created, pod.key)

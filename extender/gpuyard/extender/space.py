@@ -1,0 +1,79 @@
+"""Whether a node that kube-scheduler offers has room for a pod in truth.
+
+It counts whole GPUs itself, and what it has assumed but not bound. It does not know of room that is kept for others,
+nor of parts of GPUs. Where one of these is in play we count ourselves; a pod in flight then counts on each node that it
+may land on.
+"""
+
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from gpuyard.engine.model import Pod, Shape
+from gpuyard.engine.rooms import Room
+from gpuyard.engine.snapshot import Snapshot
+from gpuyard.extender.ledger import Ledger
+
+
+class Part(NamedTuple):
+    """What a pod takes of a node; without `groups` nobody knows yet which shared GPUs."""
+
+    shape: Shape
+    groups: tuple[str, ...] = ()
+
+
+class Space:
+    """The room for one pod; `view` is the cluster in which nothing was granted to it."""
+
+    def __init__(self, view: Snapshot, ledger: Ledger, pod: Pod) -> None:
+        self._view = view
+        self._shape = pod.shape
+        self.promised = [(one.node, Part(one.shape, one.gpu_groups)) for one in ledger.promises.open(pod)]
+        """What plans keep for others, by node."""
+        self._flying = [(Part(other.shape), nodes) for other, nodes in ledger.in_flight if other.key != pod.key]
+        self._landing: dict[str, list[Part]] | None = None
+        self._kept = {node for key, node in ledger.kept.items() if key != pod.key} | {node for node, _ in self.promised}
+        self._unseen = self._kept.union(view.sharing)
+        for part, nodes in self._flying:
+            if part.shape.shared:
+                self._unseen.update(nodes)
+
+    def is_kept(self, nodes: Collection[str]) -> bool:
+        """Whether on one of these nodes room is kept for somebody else."""
+        return not self._kept.isdisjoint(nodes)
+
+    def fits(self, node: str, gone: Iterable[Pod] = ()) -> bool:
+        """Whether the pod has room there now, as far as kube-scheduler cannot tell, once these others are gone."""
+        if not self._shape.shared and node not in self._unseen:
+            return True
+        return self.has_room(node, gone)
+
+    def has_room(self, node: str, gone: Iterable[Pod] = ()) -> bool:
+        """Whether the pod has room there now by our own count, once these others are gone."""
+        if node not in self._view.room:
+            return False
+        room = Room(self._view.fleet.nodes[node], self._view.room[node])
+        for part in self._others_on(node):
+            groups = part.groups or _shared_gpus(room, part.shape)
+            room.shift(part.shape, groups, -1, -1)
+        for pod in gone:
+            room.shift(pod.shape, pod.gpu_groups, 1, 1)
+        return room.fits_now(self._shape)
+
+    def is_in_use(self, node: str) -> bool:
+        """Whether some GPU of a known node is taken."""
+        return node in self._view.room and self._view.room[node].idle < self._view.fleet.nodes[node].gpus
+
+    def _others_on(self, node: str) -> Iterable[Part]:
+        """What is promised on a node, and what may land there."""
+        if self._landing is None:
+            self._landing = {}
+            for name, part in self.promised:
+                self._landing.setdefault(name, []).append(part)
+            for part, nodes in self._flying:
+                for name in nodes:
+                    self._landing.setdefault(name, []).append(part)
+        return self._landing.get(node, ())
+
+
+def _shared_gpus(room: Room, shape: Shape) -> tuple[str, ...]:
+    return room.choose_groups(shape, (), spread=False) if shape.shared else ()

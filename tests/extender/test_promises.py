@@ -1,0 +1,138 @@
+"""Room that plans keep: for one pod, against all others."""
+
+import pytest
+from gpuyard.engine.model import Promise, Shape
+
+from tests.extender.builders import Bench, Json, group, node, pod, queue
+
+BEING_MADE = "room is being made for it on n1 by plan plan-1"
+PROMISED = "the room is promised to others"
+
+
+def owned(name: str, owner: str, gpus: int = 8, **more: object) -> Json:
+    made = pod(name, "team", gpus, **more)  # type: ignore[arg-type]
+    made["metadata"]["ownerReferences"] = [{"kind": "Job", "name": owner, "uid": owner, "controller": True}]
+    return made
+
+
+def promise(to: str, on: str = "n1", *, owner: str = "", gpus: int = 8) -> Promise:
+    return Promise(plan="plan-1", pod=f"ns/{to}", owner=owner, shape=Shape(gpus=gpus), node=on, queue="team")
+
+
+@pytest.fixture
+def of() -> Bench:
+    made = Bench(node("n1"), node("n2"), queue("team"), pod("x", "team", 8), pod("y", "team", 8))
+    made.ledger.put_promises([promise("x")])
+    return made
+
+
+X, Y = pod("x", "team", 8), pod("y", "team", 8)
+
+
+@pytest.mark.row("E-28", case="other")
+def test_a_promised_node_is_not_for_others(of: Bench) -> None:
+    assert of.filter(Y).node_names == ["n2"]
+    assert set(of.filter(Y, "n1").failed_and_unresolvable_nodes.values()) == {PROMISED}
+
+
+@pytest.mark.row("E-28", case="other")
+def test_in_a_burst_a_promised_node_is_not_for_others_either() -> None:
+    of = Bench(node("n1"), node("n2"), queue("team"))
+    of.ledger.put_promises([promise("x", gpus=4)])
+    assert of.filter(pod("a", "team", 4)).node_names == ["n1", "n2"], "beside the promise there is room for one"
+    assert of.filter(pod("b", "team", 4)).node_names == ["n2"], "which may have been taken by now"
+
+
+@pytest.mark.row("E-28", case="owner")
+def test_the_owner_gets_its_node_and_no_other(of: Bench) -> None:
+    assert of.filter(X).node_names == ["n1"]
+
+
+@pytest.mark.row("E-28", case="owner")
+def test_the_owner_waits_while_its_node_is_not_offered(of: Bench) -> None:
+    assert of.filter(X, "n2").failed_and_unresolvable_nodes == {"n2": BEING_MADE}
+
+
+def test_the_owner_may_go_as_soon_as_kube_scheduler_sees_the_victim_gone(of: Bench) -> None:
+    of.put(pod("victim", "team", 8, on="n1"))
+    assert of.filter(X).node_names == ["n1"]
+
+
+@pytest.mark.row("E-28", case="owner-gone")
+def test_without_the_owner_and_its_promise_the_node_is_for_all(of: Bench) -> None:
+    of.drop(X)
+    assert of.filter(Y).node_names == ["n2"], "a new one of that name may come"
+    of.ledger.put_promises([])
+    assert of.filter(Y).node_names == ["n1", "n2"]
+
+
+def test_an_ungoverned_pod_is_kept_away_as_well(of: Bench) -> None:
+    assert of.filter(pod("z", gpus=8)).node_names == ["n2"]
+
+
+def test_what_the_owner_was_granted_counts_instead_of_its_promise(of: Bench) -> None:
+    of.put(node("n1", 9))
+    assert of.passes(X)
+    assert of.filter(pod("small", "team", 1), "n1").node_names == ["n1"]
+    of.now = 60
+    assert of.filter(pod("large", "team", 8), "n1").node_names == [], "the grant has lapsed, the promise stands"
+
+
+def test_a_promise_is_met_once_its_owner_runs_there(of: Bench) -> None:
+    of.put(node("n1", 9), pod("x", "team", 8, on="n1"))
+    assert of.filter(pod("small", "team", 1), "n1").node_names == ["n1"]
+
+
+def test_the_pod_that_moves_is_not_its_own_heir() -> None:
+    of = Bench(node("n1"), node("n2"), queue("team"), pod("x", "team", 8, on="n2"))
+    of.ledger.put_promises([promise("x")])
+    assert not of.passes(Y, "n1")
+
+
+def test_the_first_pod_of_the_same_owner_inherits() -> None:
+    of = Bench(node("n1"), node("n2"), queue("team"))
+    of.ledger.put_promises([promise("old", owner="job")])
+    assert of.filter(owned("other", "another-job")).node_names == ["n2"]
+    of.put(first := owned("first", "job"), owned("second", "job"))
+    assert of.filter(first).node_names == ["n1"]
+    assert of.filter(owned("second", "job")).node_names == ["n2"]
+
+
+def test_a_pod_of_another_shape_does_not_inherit() -> None:
+    of = Bench(node("n1"), node("n2"), queue("team"))
+    of.ledger.put_promises([promise("old", owner="job")])
+    assert of.filter(owned("small", "job", 1)).node_names == ["n2"]
+
+
+def test_nobody_is_evicted_by_kube_scheduler_for_whom_a_plan_makes_room(of: Bench) -> None:
+    of.put(pod("low", "team", 8, on="n2", labels={"priorityClassName": "train"}))
+    of.put(claimant := pod("x", "team", 8, labels={"priorityClassName": "build"}))
+    victims = {"n2": {"Pods": [{"UID": "uid-low"}], "NumPDBViolations": 0}}
+    assert not of.preempt(claimant, victims).node_name_to_meta_victims
+    of.ledger.put_promises([])
+    assert of.preempt(claimant, victims).node_name_to_meta_victims
+
+
+def test_nobody_dies_for_room_that_is_promised_to_others(of: Bench) -> None:
+    of.put(pod("low", "team", 8, on="n1", labels={"priorityClassName": "train"}))
+    claimant = pod("p", "team", 8, labels={"priorityClassName": "build"})
+    victims = {"n1": {"Pods": [{"UID": "uid-low"}], "NumPDBViolations": 0}}
+    assert not of.preempt(claimant, victims).node_name_to_meta_victims
+
+
+def test_heirs_of_a_gang_go_when_each_has_been_offered_its_node() -> None:
+    a, b = (pod(name, "", 8, annotations={"pod-group-name": "g"}) for name in "ab")
+    of = Bench(node("n1"), node("n2"), queue("team"), group("g", 2, "team"), a, b)
+    of.ledger.put_promises([promise("a"), promise("b", "n2")])
+    assert of.filter(a, "n1").failed_and_unresolvable_nodes == {"n1": BEING_MADE}
+    assert of.filter(b).node_names == ["n2"]
+    assert of.ledger.take_called() == {"ns/a"}
+    assert of.filter(a).node_names == ["n1"]
+
+
+def test_a_gang_is_not_placed_on_what_is_promised_to_others(of: Bench) -> None:
+    a, b = (pod(name, "", 4, annotations={"pod-group-name": "g"}) for name in "ab")
+    of.put(group("g", 2, "team"), a, b)
+    assert not of.passes(a)
+    assert of.filter(b).node_names == ["n2"]
+    assert {place for key, place in of.ledger.kept.items()} == {"n2"}
