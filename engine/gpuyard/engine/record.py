@@ -1,6 +1,6 @@
 """The decisions of a cycle as they were made, and the actions that follow from them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 from gpuyard.engine.devices import Devices
@@ -34,19 +34,20 @@ class Record:
         self.evictions: dict[str, _Eviction] = {}
         self.placements: dict[str, _Placement] = {}
 
-    def commit(self, phase: Phase, team: Team | None, pods: Sequence[Pod], victims: Iterable[Pod]) -> None:
-        """Note that pods of a workload were placed, at the cost of these victims."""
+    def commit(self, phase: Phase, team: Team | None, pods: Sequence[Pod], victims: Sequence[Pod]) -> None:
+        """Note that pods of a workload were placed, at the cost of these victims.
+
+        With the victims others of their workloads may have found places again that had lost them before.
+        """
         self._turn += 1
-        for pod in pods:
-            self._placed(phase, pod)
         for pod in victims:
-            place = self._scratch.place(pod)
-            if pod.active and place.status is not Status.RUNNING and pod.key not in self.evictions:
+            if pod.active and self._scratch.status(pod) is not Status.RUNNING and pod.key not in self.evictions:
                 claimant = pods[0].key if pods else ""
                 account = Account(self._numbers(team), self._numbers(self._scratch.team(pod.workload)))
                 self.evictions[pod.key] = _Eviction(self._turn, phase, claimant, account)
-            elif place.status is Status.RUNNING:
-                self.evictions.pop(pod.key, None)
+        hit = dict.fromkeys(pod.workload for pod in victims)
+        lost = [pod for key in hit for pod in self._scratch.team(key).pods if pod.key in self.evictions]
+        for pod in (*pods, *victims, *lost):
             self._placed(phase, pod)
 
     def result(self) -> Cycle:
@@ -71,7 +72,12 @@ class Record:
 
     def _placed(self, phase: Phase, pod: Pod) -> None:
         place = self._scratch.place(pod)
+        known = self.placements.get(pod.key)
+        if known is not None and known.place == place:
+            return
         self.placements.pop(pod.key, None)
+        if place.status is Status.RUNNING:  # evicted earlier in the cycle, and back where it was
+            self.evictions.pop(pod.key, None)
         is_ghost = pod.key not in self._scratch.snapshot.pods  # of a promise: it only takes room
         if not is_ghost and place.status in (Status.BOUND, Status.NOMINATED, Status.MOVED):
             self.placements[pod.key] = _Placement(self._turn, phase, place)

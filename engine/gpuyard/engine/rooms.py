@@ -66,12 +66,18 @@ class Room:
         if share > GPU:
             return 0
         joined = sum(1 for name in self.groups if self.joins(name, share, when))
-        return joined + max(0, self.later if when else min(self.now, self.later))
+        if when:
+            return joined + max(0, self.later)
+        promised = sum(1 for name, cell in self.groups.items() if not cell[0] and self.joins(name, share, 1))
+        return joined + max(0, min(self.now, self.later + promised))
 
     def joins(self, group: str, share: int, when: int) -> bool:
-        """Whether a shared GPU that stays in use has room for another `share`; now (0) or later (1)."""
+        """Whether a shared GPU that stays in use has room for another `share`; now (0) or later (1).
+
+        One that is only promised to pods so far is not there to join now: whoever starts on it needs a free GPU.
+        """
         held, stays = self.groups[group]
-        return 0 < stays <= GPU - share and (when == 1 or held + share <= GPU)
+        return 0 < stays <= GPU - share and (when == 1 or 0 < held <= GPU - share)
 
     def could_join(self, shape: Shape) -> bool:
         """Whether a shared GPU in use has room for a part of this size."""
@@ -87,21 +93,22 @@ class Room:
     def has_now(self, shape: Shape, groups: Sequence[str]) -> bool:
         """Whether the chosen GPUs have room for the parts already."""
         share = share_of_gpu(shape, self.node.gpu_memory)
-        fresh = sum(group not in self.groups for group in groups)
-        return fresh <= self.now and all(self.joins(group, share, 0) for group in groups if group in self.groups)
+        held = [group for group in groups if group in self.groups and self.groups[group][0]]
+        return len(groups) - len(held) <= self.now and all(self.joins(group, share, 0) for group in held)
 
     def choose_groups(self, shape: Shape, own: Sequence[str], *, spread: bool) -> tuple[str, ...]:
         """The GPUs for a shared request that fits: the fullest first, whole free ones last; the reverse to spread.
 
-        Of the whole ones those that the pod itself has left, then those that are free already, then those being freed.
+        Of the whole ones those that the pod itself has left, then those that are free already, then those being freed:
+        shared ones under their names, others under new ones.
         """
         share = share_of_gpu(shape, self.node.gpu_memory)
         joined = sorted((g for g in self.groups if self.joins(g, share, 1)), key=lambda g: (-self.groups[g][1], g))
         leaving = [*(g for g in own if g in self.groups), *sorted(g for g in self.groups if g not in own)]
         freed = [g for g in leaving if not self.groups[g][1]]
-        new = _unused_names(self.groups, min(max(0, self.now), shape.devices))
-        mine = sum(g in own for g in freed)
-        fresh = [*freed[:mine], *new, *freed[mine:]][: max(0, self.later)]
+        new = list(_unused_names(self.groups, shape.devices))
+        ready, mine = max(0, self.now), sum(g in own for g in freed)
+        fresh = [*freed[:mine], *new[:ready], *freed[mine:], *new[ready:]][: max(0, self.later)]
         ranked = [*fresh, *reversed(joined)] if spread else [*joined, *fresh]
         return tuple(ranked[: shape.devices])
 

@@ -1,0 +1,63 @@
+"""Shared GPUs of one node: which are joined, which are opened, and what is free now."""
+
+from gpuyard.engine.model import Node, Shape
+from gpuyard.engine.rooms import Room
+from gpuyard.engine.snapshot import Occupancy
+
+HALF = Shape(fraction=500)
+QUARTER = Shape(fraction=250)
+HALF_OF_TWO = Shape(fraction=500, devices=2)
+
+
+def room(idle: int, releasing: int = 0, **groups: tuple[int, int]) -> Room:
+    """A node with so many whole GPUs free and being freed; `groups` are milli-GPUs in use, and those being freed."""
+    return Room(Node(name="n", gpus=8), Occupancy(idle, releasing, pods=9, groups=groups))
+
+
+def test_the_fullest_shared_gpu_with_room_is_joined() -> None:
+    assert room(4, a=(200, 0), b=(500, 0), c=(700, 0)).choose_groups(HALF, (), spread=False) == ("b",)
+
+
+def test_to_spread_a_whole_free_gpu_comes_first() -> None:
+    assert room(4, a=(200, 0)).choose_groups(HALF, (), spread=True) == ("gpu-0",)
+
+
+def test_a_gpu_that_a_whole_pod_still_has_is_opened_under_a_new_name_once_it_is_being_freed() -> None:
+    full = room(0, 2)
+    assert full.choose_groups(HALF_OF_TWO, (), spread=False) == ("gpu-0", "gpu-1")
+    assert not full.has_now(HALF_OF_TWO, ("gpu-0", "gpu-1"))
+
+
+def test_free_gpus_are_opened_before_those_being_freed() -> None:
+    assert room(1, 1, old=(0, 500)).choose_groups(HALF_OF_TWO, (), spread=False) == ("gpu-0", "old")
+
+
+def test_what_is_promised_on_a_gpu_being_freed_counts() -> None:
+    full = room(0, 1)
+    full.shift(QUARTER, ("gpu-0",), 0, -1)
+    assert (full.now, full.later) == (0, 0)
+    assert full.choose_groups(QUARTER, (), spread=False) == ("gpu-0",)
+
+
+def test_nobody_starts_on_a_gpu_that_is_only_promised_yet() -> None:
+    full = room(0, 1)
+    full.shift(QUARTER, ("gpu-0",), 0, -1)
+    assert full.fits_later(HALF)
+    assert not full.fits_now(HALF)
+    assert not full.has_now(HALF, ("gpu-0",))
+
+
+def test_who_starts_on_a_promised_gpu_takes_a_free_one_for_it() -> None:
+    some = room(1, 0)
+    some.shift(QUARTER, ("gpu-0",), 0, -1)
+    assert some.fits_now(HALF)
+    assert some.has_now(HALF, ("gpu-0",))
+    some.shift(HALF, ("gpu-0",), -1, -1)
+    assert (some.now, some.later) == (0, 0)
+
+
+def test_gpu_memory_takes_its_part_of_a_gpu_rounded_up() -> None:
+    small = Room(Node(name="n", gpus=1, gpu_memory=3), Occupancy(0, 0, pods=9, groups={"a": (500, 0)}))
+    assert small.fits_now(Shape(gpu_memory=1))
+    assert not small.fits_now(Shape(gpu_memory=2))
+    assert not small.fits_now(Shape(gpu_memory=4)), "larger than a GPU"
