@@ -11,6 +11,7 @@ There is no gate for the fair share: free GPUs are for whoever asks first.
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Literal
 
 from gpuyard.engine.accounts import Account, Accounts
@@ -49,8 +50,14 @@ def _queue_gate(snapshot: Snapshot, accounts: Accounts, name: str) -> Waiting | 
     if name in snapshot.queues:
         top = snapshot.queues[snapshot.path(name)[-1]]
         return Waiting(Reason.QUEUE_DOES_NOT_EXIST, NoQueue(label=name, why="orphan", parent=top.parent))
-    nearest = next(iter(get_close_matches(name, sorted(accounts.leaves), n=1)), "")
+    nearest = _nearest(name, accounts.leaves)
     return Waiting(Reason.QUEUE_DOES_NOT_EXIST, NoQueue(label=name, why="unknown", nearest=nearest))
+
+
+@lru_cache(maxsize=1024)
+def _nearest(name: str, leaves: frozenset[str]) -> str:
+    """The leaf whose name is most alike; remembered, since a refused pod asks again and again."""
+    return next(iter(get_close_matches(name, sorted(leaves), n=1)), "")
 
 
 def whole(team: Team) -> Waiting | None:
