@@ -223,7 +223,67 @@ def test_a_reservation_may_name_the_index_that_it_keeps() -> None:
 
 def test_a_part_that_fits_nowhere_is_reported() -> None:
     [problem] = attribute(node("[{id: a}]"), [part("p", age=1), part("q", "0.7", age=2)], {}).problems
-    assert problem.note == "asks for 0.7 of a GPU, none on n has so much room; none is shown for it"
+    assert problem.note == "asks for 0.7 of a GPU, no GPU on n has so much room; none is shown for it"
+
+
+def memory(found: Attribution) -> dict[str, int]:
+    return {device: at(found, device)[1] for device in sorted(found.usage)}
+
+
+def test_a_part_may_be_so_much_memory() -> None:
+    asking = [
+        pod(name, [container(gpus=0)], annotations={"gpu-memory": "6000"}, age=age) for age, name in enumerate("pq")
+    ]
+    assert memory(attribute(node(), asking, {})) == {"a": 6000, "b": 6000}
+
+
+def test_a_part_may_be_of_several_gpus() -> None:
+    annotations = {"gpu-fraction": "0.5", "gpu-fraction-num-devices": "2"}
+    asking = pod("p", [container(gpus=0)], annotations=annotations)
+    assert memory(attribute(node(), [asking], {})) == {"a": 5720, "b": 5720}
+    [problem] = attribute(node("[{id: a}]"), [asking], {}).problems
+    assert problem.note.startswith("asks for 0.5 of each of 2 GPUs, no GPU on n has so much room")
+
+
+def test_a_label_for_each_of_several_groups_names_the_gpus() -> None:
+    def keeper(group: str, device: str) -> Pod:
+        labels = {"runai-gpu-group": group}
+        return pod(f"keep-{group}", namespace="runai-reservation", labels=labels, statuses=[running("c", device)])
+
+    annotations = {"gpu-memory": "100", "gpu-fraction-num-devices": "2"}
+    labels = {"runai-gpu-group/g": "g", "runai-gpu-group/h": "h"}
+    sharing = pod("p", [container(gpus=0)], annotations=annotations, labels=labels)
+    three = node("[{id: a}, {id: b}, {id: c}]")
+    assert memory(attribute(three, [sharing, keeper("g", "b"), keeper("h", "c")], {})) == {"b": 100, "c": 100}
+
+
+def test_groups_without_reservations_are_gpus_of_their_own_that_their_pods_share() -> None:
+    both = {"runai-gpu-group/g": "g", "runai-gpu-group/h": "h"}
+    parts = {"gpu-fraction": "0.2", "gpu-fraction-num-devices": "2"}
+    pods = [pod("p", [container(gpus=0)], annotations=parts, labels=both), part("q", "0.3", age=1, runai_gpu_group="h")]
+    assert memory(attribute(node(), pods, {})) == {"a": 2288, "b": 2288 + 3432}
+
+
+@pytest.mark.parametrize(
+    ("annotations", "note"),
+    [
+        ({"gpu-fraction": "1.5"}, "annotation gpu-fraction: is '1.5'; write a number above 0 and at most 1"),
+        ({"gpu-fraction": "half"}, "annotation gpu-fraction: is 'half'"),
+        ({"gpu-memory": "2Gi"}, "annotation gpu-memory: is '2Gi'; write whole MiB"),
+        ({"gpu-memory": "0"}, "annotation gpu-memory: is '0'"),
+        ({"gpu-fraction": "0.5", "gpu-memory": "5"}, "gpu-fraction and gpu-memory exclude each other; keep one"),
+        ({"gpu-fraction-num-devices": "2"}, "needs gpu-fraction or gpu-memory beside it"),
+        ({"gpu-fraction": "0.5", "gpu-fraction-num-devices": "none"}, "write a whole number 1-256"),
+    ],
+)
+def test_a_part_that_makes_no_sense_is_reported_and_counts_as_a_whole_gpu(
+    annotations: dict[str, str], note: str
+) -> None:
+    found = attribute(node(), [pod("p", [container(gpus=0)], annotations=annotations)], {})
+    [problem] = found.problems
+    assert (problem.reason, note in problem.note) == ("GpuPartRefused", True)
+    assert problem.note.endswith("it counts as one whole GPU")
+    assert memory(found) == {"a": 11441}
 
 
 def test_a_gpu_is_shown_under_the_pod_with_most_memory_the_oldest_of_equals() -> None:

@@ -18,10 +18,12 @@ from gpuyard.common.topology.ids import physical_id
 from gpuyard.common.topology.model import Node, Owner, Share, Usage
 from gpuyard.common.topology.resources import offers
 from gpuyard.common.topology.utilization import IDLE
-from gpuyard.status_updater.pods import INDEX, RESERVED_INDEX, Container, Pod, fraction, utilization
+from gpuyard.status_updater.parts import choose, part
+from gpuyard.status_updater.pods import RESERVED_INDEX, Container, Pod, utilization
 
 MISSING = "GpusMissing"
 REFUSED = "UtilizationRefused"
+PART_REFUSED = "GpuPartRefused"
 
 
 class Place(NamedTuple):
@@ -199,33 +201,22 @@ def _running_init(pod: Pod) -> Container | None:
 
 
 def _shared(node: Node, pods: Sequence[Pod], whole: Sequence[_Taken], found: Attribution) -> list[_Taken]:
-    """Pods that ask for a part of a GPU by annotation: the GPU of their group, or the lowest index with room."""
-    groups = {each.pod.group: physical_id(each.device) for each in whole if each.pod.reservation and each.pod.group}
+    """Pods that ask for a part of a GPU by annotation, or whose group shares one."""
+    keeping = [each for each in whole if each.pod.reservation]
+    groups = {group: physical_id(each.device) for each in keeping for group in each.pod.groups}
     full = {physical_id(each.device) for each in whole if not each.pod.reservation}
     room = {gpu.id: 1.0 for gpu in node.gpus if gpu.healthy and gpu.id not in full}
     taken: list[_Taken] = []
     for pod in pods:
         if pod.reservation or not pod.spec.containers or _needs(pod) or not pod.concerned:
             continue
-        device = groups.get(pod.group) or _with_room(node, pod, room)
-        if device is None:
-            note = f"asks for {fraction(pod):g} of a GPU, none on {node.name} has so much room; none is shown for it"
+        wanted, _ = part(pod)
+        devices = choose(node, pod, wanted, groups, room)
+        if not devices:
+            note = f"asks for {wanted}, no GPU on {node.name} has so much room; none is shown for it"
             found.problems.append(Problem(pod, MISSING, note))
-            continue
-        if pod.group:
-            groups[pod.group] = device
-        room[device] = room.get(device, 1.0) - fraction(pod)
-        taken.append(_Taken(pod, pod.spec.containers[0].name, device))
+        taken += [_Taken(pod, pod.spec.containers[0].name, device) for device in devices]
     return taken
-
-
-def _with_room(node: Node, pod: Pod, room: Mapping[str, float]) -> str | None:
-    named = pod.annotation(INDEX)
-    if named.isdecimal() and int(named) < len(node.gpus):
-        return node.gpus[int(named)].id
-    if any(named == gpu.id for gpu in node.gpus):
-        return named
-    return next((device for device, left in room.items() if left + 1e-9 >= fraction(pod)), None)
 
 
 # ---- usage --------------------------------------------------------------------------------------------------------
@@ -233,25 +224,28 @@ def _with_room(node: Node, pod: Pod, room: Mapping[str, float]) -> str | None:
 
 def _usage(node: Node, taken: Iterable[_Taken], found: Attribution) -> dict[str, Usage]:
     by_device: dict[str, list[tuple[_Taken, Share]]] = {}
-    refused: dict[str, Problem] = {}
+    refused: dict[tuple[str, str], Problem] = {}
     for each in taken:
-        share, problem = _share(node, each)
-        if problem:
-            refused[each.pod.metadata.uid] = Problem(each.pod, REFUSED, problem)
+        share, problems = _share(node, each)
+        refused |= {(problem.pod.metadata.uid, problem.reason): problem for problem in problems}
         if not each.pod.reservation:
             by_device.setdefault(physical_id(each.device), []).append((each, share))
     found.problems += refused.values()
     return {device: _summed(parts, _room(node, device)) for device, parts in by_device.items()}
 
 
-def _share(node: Node, taken: _Taken) -> tuple[Share, str]:
+def _share(node: Node, taken: _Taken) -> tuple[Share, list[Problem]]:
     pod = taken.pod
-    busy, problem = utilization(pod, node.hardware.utilization)
+    busy, doubt = utilization(pod, node.hardware.utilization)
+    wanted, mistake = part(pod)
+    problems = [Problem(pod, REFUSED, doubt)] if doubt else []
+    if mistake:
+        problems.append(Problem(pod, PART_REFUSED, f"{mistake}; it counts as one whole GPU"))
     started = pod.started(taken.container)
-    memory = int(_room(node, physical_id(taken.device), whole=True) * fraction(pod))
+    memory = wanted.of(_room(node, physical_id(taken.device), whole=True))
     if started is None:
-        return Share(pod.metadata.uid, IDLE, memory), problem
-    return Share(pod.metadata.uid, busy, memory, started), problem
+        return Share(pod.metadata.uid, IDLE, memory), problems
+    return Share(pod.metadata.uid, busy, memory, started), problems
 
 
 def _room(node: Node, device: str, *, whole: bool = False) -> int:

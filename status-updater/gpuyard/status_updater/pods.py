@@ -9,8 +9,8 @@ from gpuyard.common.topology.resources import is_gpu
 from gpuyard.common.topology.utilization import BUSY, IDLE, Span, Utilization, UtilizationError, parse
 
 UTILIZATION = "run.ai/simulated-gpu-utilization"
-FRACTION = "gpu-fraction"
 GROUP = "runai-gpu-group"
+PARTS = ("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices")
 INDEX = "runai-gpu"
 RESERVED_INDEX = "run.ai/reserve_for_gpu_index"
 RESERVATIONS = ("runai-reservation", "kai-resource-reservation")
@@ -123,9 +123,11 @@ class Pod(msgspec.Struct, frozen=True):
         return self.metadata.namespace in RESERVATIONS
 
     @property
-    def group(self) -> str:
-        """The pods with which it shares a GPU."""
-        return (self.metadata.labels or {}).get(GROUP, "")
+    def groups(self) -> tuple[str, ...]:
+        """The groups of pods with which it shares a GPU each: one label, or a label for each of several GPUs."""
+        labels = self.metadata.labels or {}
+        several = sorted(name.removeprefix(f"{GROUP}/") for name in labels if name.startswith(f"{GROUP}/"))
+        return (*filter(None, [labels.get(GROUP)]), *several)
 
     def annotation(self, name: str) -> str:
         """An annotation's value, or nothing."""
@@ -135,7 +137,7 @@ class Pod(msgspec.Struct, frozen=True):
     def concerned(self) -> bool:
         """Whether GPUs have anything to do with it."""
         asks = any(container.gpus() for container in self.spec.containers + self.spec.init_containers)
-        return asks or bool(self.annotation(FRACTION) or self.group)
+        return asks or bool(self.groups) or any(self.annotation(hint) for hint in PARTS)
 
     def status_of(self, container: str) -> ContainerStatus | None:
         """How one of its containers is."""
@@ -161,15 +163,6 @@ class Pod(msgspec.Struct, frozen=True):
 
 def _seconds(time: str | None) -> float:
     return datetime.fromisoformat(time).timestamp() if time else 0.0
-
-
-def fraction(pod: Pod) -> float:
-    """The part of a GPU's memory that a pod uses; 1 when nothing, or nothing sensible, is said."""
-    try:
-        value = float(pod.annotation(FRACTION) or 1)
-    except ValueError:
-        return 1.0
-    return value if 0 < value <= 1 else 1.0
 
 
 def utilization(pod: Pod, default: Utilization | None) -> tuple[Utilization, str]:

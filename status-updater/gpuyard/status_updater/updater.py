@@ -12,11 +12,11 @@ from gpuyard.common.kube.objects import Meta, refer
 from gpuyard.common.kube.resources import CONFIG_MAPS, NODES, PODS, Resource
 from gpuyard.common.logs import get_logger
 from gpuyard.common.topology.maps import KEY, Sheet
-from gpuyard.status_updater.attribution import MISSING, REFUSED
+from gpuyard.status_updater.attribution import MISSING, PART_REFUSED, REFUSED
 from gpuyard.status_updater.desk import Desk, Due
 
 TOPOLOGY_REFUSED = "TopologyRefused"
-REASONS = frozenset({MISSING, REFUSED, TOPOLOGY_REFUSED})
+REASONS = frozenset({MISSING, PART_REFUSED, REFUSED, TOPOLOGY_REFUSED})
 PACE = 0.5
 RETRY = 2.0
 AT_ONCE = 16
