@@ -52,6 +52,10 @@ class Record:
 
     def result(self) -> Cycle:
         """The actions in the order in which they must be carried out."""
+        return Cycle(tuple(chain.from_iterable(self.turns())))
+
+    def turns(self) -> tuple[tuple[Action, ...], ...]:
+        """The same, decision by decision."""
         devices = Devices(self._scratch.snapshot)
         turns: dict[int, list[Action]] = {turn: [] for turn in range(1, self._turn + 1)}
         pods = self._scratch.snapshot.pods
@@ -61,7 +65,7 @@ class Record:
             )
         for key, p in self.placements.items():
             turns[p.turn].append(self._action(key, p, devices))
-        return Cycle(tuple(action for turn in turns.values() for action in turn))
+        return tuple(tuple(turn) for turn in turns.values())
 
     def _action(self, key: str, placement: _Placement, devices: Devices) -> Action:
         place = placement.place

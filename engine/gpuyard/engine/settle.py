@@ -101,7 +101,7 @@ def _shares(cycle: Cycle) -> dict[str, QueueShare]:
     use = cycle.snapshot.use
     return {
         name: QueueShare(
-            fair_share=_published(account.fair_share),
+            fair_share=published(account.fair_share),
             allocated=use.get(name, UNUSED).allocated,
             requested=use.get(name, UNUSED).requested,
             deserved=account.quota,
@@ -111,7 +111,7 @@ def _shares(cycle: Cycle) -> dict[str, QueueShare]:
     }
 
 
-def _published(share: Amounts) -> Amounts:
+def published(share: Amounts) -> Amounts:
     """A fair share as the peer publishes it: from one GPU up in whole GPUs."""
     return share._replace(gpu=share.gpu // GPU * GPU) if share.gpu > GPU else share
 
