@@ -8,7 +8,7 @@ STAMP := .venv/.made
 INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo demo-down image check lint types unit test bench soak lock clean
+.PHONY: help venv demo demo-down image manifests check lint types unit test bench soak lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -36,6 +36,9 @@ demo-down: venv ## end the demo and leave nothing behind
 
 image: venv ## the product image, in the Docker engine that answers, or in the sandbox's own
 	@$(BIN)/python -m gpuyard.sandbox.kind.product $(if $(ARCH),--arch $(ARCH))
+
+manifests: venv ## manifests/install*.yaml anew, from the kustomizations
+	@$(BIN)/python -m gpuyard.sandbox.rendering
 
 lint types unit: venv
 	@$(BIN)/python -m tests.run $@

@@ -18,7 +18,7 @@ RUNNING = ["low-1", "low-2", "low-3", "low-4"]
 @pytest.fixture
 def full(yard: Yard) -> str:
     """Four nodes full of one queue's pods of priority 50, eight GPUs each; the queue."""
-    yard.cluster.kubectl("apply", "-f", str(manifests() / "priority-classes.yaml"))
+    yard.cluster.kubectl("apply", "-f", str(manifests() / "priority-classes" / "priority-classes.yaml"))
     queue = yard.queue("team")
     yard.submit(*RUNNING, queue=queue, gpus=8, priorityClassName="train")
     yard.until(lambda: yard.placed() == set(RUNNING), 20, "the cluster is full")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from gpuyard.extender import leadership
 from gpuyard.sandbox.kind import config, product
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
@@ -15,7 +16,7 @@ BASE = MANIFESTS / "base" / "extender"
 
 def objects() -> dict[str, Any]:
     documents = [one for file in BASE.glob("*.yaml") for one in yaml.safe_load_all(file.read_text())]
-    return {one["kind"]: one for one in documents}
+    return {one["kind"]: one for one in documents if one["kind"] != "Kustomization"}
 
 
 @pytest.fixture
@@ -76,8 +77,28 @@ def test_the_service_has_the_address_that_kube_scheduler_is_told() -> None:
     assert f"http://{change['value']}:{port['port']}/scheduler" == config.EXTENDER
 
 
-def test_the_service_finds_the_deployments_pods() -> None:
+def test_the_service_leads_to_the_one_pod_that_carries_the_leaders_label() -> None:
     made = objects()
     labels = made["Deployment"]["spec"]["template"]["metadata"]["labels"]
-    assert made["Service"]["spec"]["selector"].items() <= labels.items()
+    assert made["Service"]["spec"]["selector"] == labels | {leadership.LABEL: "true"}
     assert made["Deployment"]["spec"]["selector"]["matchLabels"] == labels
+
+
+def test_of_two_the_one_with_the_lease_answers(container: dict[str, Any]) -> None:
+    assert objects()["Deployment"]["spec"]["replicas"] == 2
+    assert container["args"] == ["--lease-namespace=$(POD_NAMESPACE)"]
+    assert [each["name"] for each in container["env"]] == ["POD_NAME", "POD_NAMESPACE"]
+
+
+def test_the_lease_is_the_only_one_that_it_may_write() -> None:
+    create, write = objects()["Role"]["rules"]
+    assert create == {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]}
+    assert (write["resourceNames"], write["verbs"]) == ([leadership.LEASE], ["get", "update"])
+
+
+def test_neither_an_update_nor_a_drain_leaves_it_without_a_ready_pod() -> None:
+    made = objects()
+    assert made["Deployment"]["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
+    budget = made["PodDisruptionBudget"]["spec"]
+    assert budget["minAvailable"] == 1
+    assert budget["selector"] == made["Deployment"]["spec"]["selector"]
