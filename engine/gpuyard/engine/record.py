@@ -1,6 +1,7 @@
 """The decisions of a cycle as they were made, and the actions that follow from them."""
 
 from collections.abc import Sequence
+from itertools import chain
 
 import msgspec
 from gpuyard.engine.devices import Devices
