@@ -1,0 +1,1 @@
+"""Carries out on the cluster what the engine decides: evictions, moves, kept places."""

@@ -1,0 +1,47 @@
+"""Dips are not losses: a node that reports fewer GPUs for a while goes on to count for shares as before.
+
+    reports as many as before, or more
+   ┌──────────────────────────────────┐
+   ▼                                  │
+Stable ──fewer, or not ready──▶ Dipping ──`capacity.grace` is over──▶ Stable, with what it has now
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+from gpuyard.engine.model import Node
+
+
+class _Seen(msgspec.Struct, frozen=True):
+    gpus: int
+    since: float | None = None
+    """Since when it dips."""
+
+
+class Capacity:
+    """Remembers how many GPUs each node had when it was well."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, _Seen] = {}
+
+    def dipping(self, nodes: Mapping[str, Node], now: float, grace: float) -> list[Node]:
+        """The nodes that dip, as the engine is to see them: their last stable count counts, nothing is placed there."""
+        self._seen = {name: self._look(node, now, grace) for name, node in nodes.items()}
+        return [_dip(nodes[name], seen.gpus) for name, seen in self._seen.items() if seen.since is not None]
+
+    def next_end(self, grace: float) -> float | None:
+        """When the first dip that lasts would stop to be forgiven."""
+        return min((seen.since + grace for seen in self._seen.values() if seen.since is not None), default=None)
+
+    def _look(self, node: Node, now: float, grace: float) -> _Seen:
+        before = self._seen.get(node.name)
+        if before is None or (node.ready and node.gpus >= before.gpus):
+            return _Seen(node.gpus if node.ready else 0)
+        since = now if before.since is None else before.since
+        over = now - since >= grace or not before.gpus
+        return _Seen(node.gpus if node.ready else 0) if over else _Seen(before.gpus, since)
+
+
+def _dip(node: Node, gpus: int) -> Node:
+    # A node that is not ready still reports its GPUs: it dips all the same.
+    return msgspec.structs.replace(node, gpus=node.gpus if node.ready else 0, stable_gpus=gpus)

@@ -1,0 +1,179 @@
+"""Carries one plan out, a step at each call: evict who is due, bring back who was moved, see when it is over.
+
+due to leave ──evict──▶ accepted ──gone──▶ (a moved bare pod: made anew) ──▶ out of the way
+     │ ▲
+     │ └── a disruption budget holds: again after 1, 2, 4, 8, 10 s, for a minute
+     └──── nobody may ever evict it, or the budget holds on: the plan is impossible, nobody else has to go
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from gpuyard.common.kube.client import Client
+from gpuyard.common.kube.errors import ApiError
+from gpuyard.common.logs import get_logger
+from gpuyard.engine.kube.times import written
+from gpuyard.engine.model import Pod
+from gpuyard.extender.planner import moving
+from gpuyard.extender.planner.evicting import Outcome, evict
+from gpuyard.extender.planner.metrics import PlannerMetrics
+from gpuyard.extender.planner.plans import Event, Place, Plan, Victim
+from gpuyard.extender.planner.progress import Pods, Progress, progress
+from gpuyard.extender.planner.store import Store
+from gpuyard.extender.planner.telling import Teller
+
+DELAYS = (1, 2, 4, 8, 10)
+"""Seconds until an eviction that was put off is tried again."""
+
+PATIENCE = 60
+"""Seconds for which a disruption budget may hold a plan up."""
+
+log = get_logger()
+
+
+class World(NamedTuple):
+    """The pods as the watches show them, by key and by node."""
+
+    pods: Pods
+    at: Mapping[str, tuple[Pod, ...]]
+    now: float
+    """By a clock that never jumps."""
+    today: float
+
+
+@dataclass(slots=True)
+class Run:
+    """A plan under way, with what need not survive a restart."""
+
+    plan: Plan
+    since: int
+    open: tuple[Place, ...]
+    """The places that are kept and not taken."""
+    why_not: str = ""
+    """Why it can no longer come to a good end."""
+    refusals: int = 0
+    not_before: float = 0
+    """When the next eviction may be tried."""
+    held_since: float | None = None
+    freed: float | None = None
+    """Since when everybody has left."""
+    back: set[str] = field(default_factory=set)
+    """UIDs of the moved who need no more care."""
+
+
+class Executor:
+    """Acts on the cluster for plans."""
+
+    def __init__(self, client: Client, store: Store, teller: Teller, metrics: PlannerMetrics) -> None:
+        self._client = client
+        self._store = store
+        self._teller = teller
+        self._metrics = metrics
+
+    async def advance(self, run: Run, world: World, *, ttl: float, honor_budgets: bool) -> None:
+        """Do what is due; a plan that is over says so in `run.plan`."""
+        seen = progress(run.plan, world.pods, world.at, run.since, int(world.today))
+        run.why_not = run.why_not or _hopeless(seen)
+        if not run.why_not and world.now >= run.not_before:
+            await self._evict(run, seen.due, world.now, honor_budgets=honor_budgets)
+        await self._bring_back(run, seen)
+        self._look(run, seen, world.now)
+        ending = _ending(run, seen, world.now, ttl)
+        if ending is not None:
+            await self._end(run, *ending, world.today)
+
+    # --- leaving ---
+
+    async def _evict(self, run: Run, due: tuple[Victim, ...], now: float, *, honor_budgets: bool) -> None:
+        told = list(run.plan.status.evicted)
+        for victim in due:
+            if _is_moved(run.plan, victim):
+                await moving.keep(self._client, victim.pod, victim.uid, run.plan.name)
+            outcome, error = await evict(self._client, victim, honor_budgets=honor_budgets)
+            self._metrics.evictions.labels(run.plan.spec.phase, outcome.value).inc()
+            if outcome in (Outcome.LATER, Outcome.NEVER):
+                self._put_off(run, victim, outcome, error, now)
+                break
+            told.append(victim.uid)
+            run.refusals, run.held_since = 0, None
+            if outcome is Outcome.ACCEPTED:
+                self._teller.evicted(run.plan, victim)
+                log.info("evicted", pod=victim.pod, plan=run.plan.name, why=victim.reason)
+        if len(told) > len(run.plan.status.evicted):
+            run.plan = run.plan.with_status(evicted=tuple(told))
+            await self._store.write_status(run.plan)
+
+    def _put_off(self, run: Run, victim: Victim, outcome: Outcome, error: ApiError | None, now: float) -> None:
+        said = error.message if error else ""
+        run.held_since = now if run.held_since is None else run.held_since
+        patience_over = now - run.held_since >= PATIENCE
+        if outcome is Outcome.NEVER or patience_over:
+            run.why_not = f"{victim.pod} cannot be evicted: {said}"
+        delay = DELAYS[min(run.refusals, len(DELAYS) - 1)]
+        run.refusals += 1
+        run.not_before = now + max(delay, error.retry_after if error else 0)
+        log.info("eviction-put-off", pod=victim.pod, plan=run.plan.name, reason=said)
+
+    # --- coming back ---
+
+    async def _bring_back(self, run: Run, seen: Progress) -> None:
+        left = {victim.uid for victim in seen.left}
+        for victim in run.plan.spec.evictions:
+            if victim.uid in left or victim.uid in run.back or not _is_moved(run.plan, victim):
+                continue
+            found = await moving.bring_back(self._client, victim.pod, victim.uid)
+            if found is moving.Found.LEAVING:
+                continue
+            run.back.add(victim.uid)
+            if found is moving.Found.MADE:
+                self._metrics.moves.inc()
+                place = next(place for place in run.plan.spec.promises if place.pod == victim.pod)
+                self._teller.moved(run.plan, victim, place.node)
+                log.info("moved", pod=victim.pod, plan=run.plan.name, node=place.node)
+
+    # --- the end ---
+
+    def _look(self, run: Run, seen: Progress, now: float) -> None:
+        """What is kept from now on, and since when the room is free."""
+        on_the_way = {victim.pod for victim in run.plan.spec.evictions if victim.uid in run.plan.status.evicted}
+        run.open = tuple(p for p in seen.open if not run.why_not or p.pod in on_the_way)
+        if run.freed is None and not seen.left:
+            run.freed = now
+
+    async def _end(self, run: Run, event: Event, message: str, today: float) -> None:
+        run.plan = run.plan.ended(event, message, written(int(today)))
+        run.open = ()
+        await self._store.write_status(run.plan)
+        self._metrics.ended.labels(run.plan.spec.phase, run.plan.status.state.value).inc()
+        log.info("plan-ended", plan=run.plan.name, state=run.plan.status.state, message=message)
+
+
+def _hopeless(seen: Progress) -> str:
+    if seen.stuck:
+        return f"{seen.stuck[0].pod} does not end"
+    return "" if seen.claimed else "nobody waits for the room any more"
+
+
+def _is_moved(plan: Plan, victim: Victim) -> bool:
+    return any(place.pod == victim.pod for place in plan.spec.promises)
+
+
+def _ending(run: Run, seen: Progress, now: float, ttl: float) -> tuple[Event, str] | None:
+    """What ends a plan, if something does, and what to say of it."""
+    if _has_to_wait(run, seen):
+        return None
+    if run.why_not:
+        return Event.HOPELESS, run.why_not
+    if not seen.left and not seen.open:
+        return Event.SETTLED, "everybody has left, and every place is taken"
+    if run.freed is not None and now - run.freed >= ttl:
+        return Event.OVERDUE, f"nobody took the place on {seen.open[0].node} in time"
+    return None
+
+
+def _has_to_wait(run: Run, seen: Progress) -> bool:
+    """Whether somebody is on his way out, or has to be made anew."""
+    told = set(run.plan.status.evicted)
+    leaving = any(victim.uid in told and victim not in seen.stuck for victim in seen.left)
+    return leaving or any(v.uid in told - run.back and _is_moved(run.plan, v) for v in run.plan.spec.evictions)

@@ -1,0 +1,216 @@
+"""The planner: looks at the cluster once per interval, goes on with its plans, and makes new ones if something changed.
+
+    look ──▶ advance each plan under way ──▶ nothing changed, nobody waits? ──▶ done
+                                                      │ else
+             write, carry out ◀── still so? ◀── the engine's cycle, stepped beside the verbs
+
+What it decides is checked against the ledger before it acts: the verbs do not stand still meanwhile. A plan is known to
+the ledger before it is written, so no verb gives away what it keeps, and kube-scheduler gets no second set of victims.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import NoReturn
+
+from gpuyard.common.kube.client import Client
+from gpuyard.common.kube.errors import KubeError
+from gpuyard.common.kube.events import Recorder
+from gpuyard.common.logs import get_logger
+from gpuyard.engine.accounts import Accounts
+from gpuyard.engine.kube.times import moment
+from gpuyard.engine.model import GPU, Promise
+from gpuyard.engine.plan import Cycle
+from gpuyard.engine.reasons import waiting_reasons
+from gpuyard.engine.result import Bind
+from gpuyard.engine.snapshot import Snapshot
+from gpuyard.extender.config import ExtenderConfig
+from gpuyard.extender.ledger import Ledger, Phase
+from gpuyard.extender.planner.checking import has_room, still_holds
+from gpuyard.extender.planner.deciding import decided
+from gpuyard.extender.planner.execution import Executor, Run, World
+from gpuyard.extender.planner.metrics import PlannerMetrics
+from gpuyard.extender.planner.observing import Observer
+from gpuyard.extender.planner.plans import Plan, promise
+from gpuyard.extender.planner.queues import QueueWriter, statuses
+from gpuyard.extender.planner.stepping import step
+from gpuyard.extender.planner.store import Store
+from gpuyard.extender.planner.telling import Teller
+from gpuyard.extender.translate import Translator
+
+log = get_logger()
+
+REFUSED_AFTER = 30.0
+"""Seconds after which a free place that kube-scheduler does not offer is given up."""
+
+
+class Planner:
+    """Carries out what the engine decides, until cancelled."""
+
+    def __init__(  # noqa: PLR0913 - what it reads, what it writes to, and two clocks
+        self,
+        client: Client,
+        ledger: Ledger,
+        translator: Translator,
+        config: Callable[[], ExtenderConfig],
+        *,
+        recorder: Recorder,
+        metrics: PlannerMetrics,
+        clock: Callable[[], float],
+        today: Callable[[], float],
+    ) -> None:
+        self._ledger = ledger
+        self._config = config
+        self._metrics = metrics
+        self._clock = clock
+        self._today = today
+        self._store = Store(client)
+        self._teller = Teller(recorder)
+        self._executor = Executor(client, self._store, self._teller, metrics)
+        self._queues = QueueWriter(client)
+        self._observer = Observer(ledger, translator, config)
+        self._runs: dict[str, Run] = {}
+        self._loaded = False
+
+    async def run(self) -> NoReturn:
+        """Look once per interval."""
+        while True:
+            try:
+                await self.look()
+            except KubeError as error:
+                # What was written and what was not is known only after reading it again.
+                self._loaded = False
+                log.warning("planner-interrupted", reason=str(error))
+            except Exception:
+                # Whatever is wrong with deciding, the verbs go on answering.
+                self._loaded = False
+                log.exception("planner-failed")
+            await asyncio.sleep(self._config().planner.interval)
+
+    async def look(self) -> None:
+        """Go on with the plans under way, and make new ones if anything has changed."""
+        if not self._loaded:
+            await self.resume()
+        for run in list(self._runs.values()):
+            await self._advance(run)
+        if self._observer.has_changed(int(self._today())):
+            await self._decide()
+
+    # --- plans under way ---
+
+    async def resume(self) -> None:
+        """Go on from the Plan objects: what they keep is kept from now on."""
+        plans = await self._store.load()
+        self._runs = {plan.name: self._runs.get(plan.name) or _resumed(plan) for plan in plans}
+        self._loaded = True
+        self._keep_places()
+
+    async def _advance(self, run: Run) -> None:
+        config = self._config()
+        before = run.freed
+        await self._executor.advance(
+            run, self._world(), ttl=config.promise.ttl, honor_budgets=config.honor_disruption_budgets
+        )
+        if not run.plan.runs:
+            del self._runs[run.plan.name]
+        elif run.freed is not None:
+            self._offer_places(run, is_new=before is None)
+        self._keep_places()
+
+    def _world(self) -> World:
+        pods = {key: entry.seen.pod for key, entry in self._ledger.entries.items()}
+        return World(pods, self._ledger.snapshot.on_node, self._clock(), self._today())
+
+    def _offer_places(self, run: Run, *, is_new: bool) -> None:
+        """Wake those whose places are free; a place that kube-scheduler does not offer for long is struck out."""
+        now = self._clock()
+        heirs = [place for place in run.open if self._waits(place.pod)]
+        for place in heirs if is_new else ():
+            self._ledger.wake(place.pod)
+        if run.freed is not None and now - run.freed >= REFUSED_AFTER:
+            for place in heirs:
+                self._observer.refusals.strike(place.pod, place.node, now)
+                run.why_not = f"kube-scheduler does not offer {place.node} to {place.pod}"
+
+    def _waits(self, pod: str) -> bool:
+        entry = self._ledger.entries.get(pod)
+        return entry is not None and entry.phase is Phase.PENDING
+
+    def _keep_places(self) -> None:
+        kept = tuple(promise(self._runs[name].plan, p) for name in sorted(self._runs) for p in self._runs[name].open)
+        if kept != self._ledger.promises.all:
+            self._ledger.put_promises(kept)
+        self._metrics.running.set(len(self._runs))
+
+    # --- new plans ---
+
+    async def _decide(self) -> None:
+        now, settings = self._clock(), self._config().engine
+        leaving = [uid for run in self._runs.values() if not run.why_not for uid in run.plan.victims]
+        snapshot = self._observer.snapshot(self._open_promises(), leaving, now, int(self._today()))
+        if not (any(snapshot.waiting.values()) or snapshot.torn):
+            await self._publish(snapshot, Accounts.of(snapshot, settings.fairshare_k))
+            return
+        cycle = Cycle(snapshot, settings, spared=self._ledger.granted)
+        await step(cycle, self._clock)
+        self._metrics.cycles.observe(self._clock() - now)
+        self._observer.come_back(cycle)
+        await self._carry_out(cycle)
+        self._count_on(cycle)
+        await self._publish(snapshot, cycle.accounts)
+        self._tell(cycle)
+
+    def _open_promises(self) -> list[Promise]:
+        """The promises whose heirs have not been let through: those count where they go."""
+        return [one for one in self._ledger.promises.all if not self._ledger.promises.is_taken(one)]
+
+    async def _carry_out(self, cycle: Cycle) -> None:
+        uids = {key: pod.uid for key, pod in cycle.snapshot.pods.items()}
+        for plan in decided(cycle):
+            counted, others = self._ledger.snapshot, self._open_promises()
+            fits = still_holds(plan, self._ledger.entries, uids, self._ledger.doomed)
+            if not fits or not has_room(plan, counted, others):
+                # What follows builds on it: the next look decides anew.
+                log.info("plan-overtaken", plan=plan.name)
+                return
+            await self._begin(plan)
+
+    async def _begin(self, plan: Plan) -> None:
+        run = self._runs[plan.name] = Run(plan, int(self._today()), plan.spec.promises)
+        self._keep_places()
+        try:
+            run.plan = await self._store.create(plan)
+        except KubeError:
+            del self._runs[plan.name]
+            self._keep_places()
+            raise
+        log.info("planned", plan=plan.name, workload=plan.spec.workload, evictions=len(plan.spec.evictions))
+        await self._advance(run)
+
+    def _count_on(self, cycle: Cycle) -> None:
+        """Remember who could start at once, to see whether kube-scheduler ever asks about them."""
+        bound = [a for a in cycle.record.result().actions if isinstance(a, Bind) and self._waits(a.pod)]
+        pods = {action.pod: cycle.snapshot.pods[action.pod] for action in bound}
+        refusals, now = self._observer.refusals, self._clock()
+        asked = {
+            key
+            for key, pod in pods.items()
+            if (since := refusals.since(key)) is not None and self._ledger.offered(pod, since) is not None
+        }
+        refusals.count_on({key: pod.uid for key, pod in pods.items()}, asked, now)
+
+    # --- what others see of it ---
+
+    async def _publish(self, snapshot: Snapshot, accounts: Accounts) -> None:
+        for name, account in accounts.by_name.items():
+            self._metrics.fair_share.labels(name).set(account.fair_share.gpu / GPU)
+        await self._queues.write(statuses(snapshot, accounts))
+
+    def _tell(self, cycle: Cycle) -> None:
+        reasons = waiting_reasons(cycle)
+        told = {key: why for key, why in reasons.items() if cycle.snapshot.pods[key].workload and self._waits(key)}
+        self._teller.waiting(cycle.snapshot.pods, told)
+
+
+def _resumed(plan: Plan) -> Run:
+    since = moment(plan.metadata.creation_timestamp) if plan.metadata.creation_timestamp else 0
+    return Run(plan, since, plan.spec.promises)

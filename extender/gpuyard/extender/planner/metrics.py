@@ -1,0 +1,25 @@
+"""What the planner counts."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+_SECONDS = (0.001, 0.005, 0.025, 0.1, 0.5, 2, 10, 60)
+
+
+class PlannerMetrics:
+    """Plans, evictions, moves, and how long deciding takes."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.cycles = Histogram(
+            "gpuyard_cycle_seconds", "Time to decide once, with pauses.", registry=registry, buckets=_SECONDS
+        )
+        self.running = Gauge("gpuyard_plans_running", "Plans under way.", registry=registry)
+        self.ended = Counter(
+            "gpuyard_plans_total", "Plans that ended, by phase and state.", ["phase", "state"], registry=registry
+        )
+        self.evictions = Counter(
+            "gpuyard_evictions_total", "Evictions asked for.", ["phase", "outcome"], registry=registry
+        )
+        self.moves = Counter("gpuyard_moved_pods_total", "Bare pods made anew.", registry=registry)
+        self.fair_share = Gauge(
+            "gpuyard_queue_fair_share_gpus", "GPUs that a queue may take back.", ["queue"], registry=registry
+        )

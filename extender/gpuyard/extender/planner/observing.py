@@ -1,0 +1,69 @@
+"""What the planner looks at, and when: the ledger, disruption budgets, the settings, and what it remembers itself."""
+
+from collections.abc import Callable, Iterable
+
+from gpuyard.engine.model import Promise
+from gpuyard.engine.plan import Cycle
+from gpuyard.engine.result import Until
+from gpuyard.engine.snapshot import Snapshot
+from gpuyard.extender.config import ExtenderConfig
+from gpuyard.extender.ledger import Ledger
+from gpuyard.extender.planner.capacity import Capacity
+from gpuyard.extender.planner.refusals import Refusals
+from gpuyard.extender.planner.view import UnderWay, view
+from gpuyard.extender.translate import Translator
+
+
+class Observer:
+    """Gives the snapshot to decide on, and says when to look again."""
+
+    def __init__(self, ledger: Ledger, translator: Translator, config: Callable[[], ExtenderConfig]) -> None:
+        self._ledger = ledger
+        self._translator = translator
+        self._config = config
+        self._capacity = Capacity()
+        self._torn: dict[str, int] = {}
+        self._seen: tuple[object, ...] = ()
+        self._again: int | None = None
+        self.refusals = Refusals()
+
+    def has_changed(self, today: int) -> bool:
+        """Whether anything has changed since `snapshot`, or the time has come that something waited for."""
+        return self._state() != self._seen or (self._again is not None and today >= self._again)
+
+    def snapshot(self, promises: Iterable[Promise], leaving: Iterable[str], now: float, today: int) -> Snapshot:
+        """The cluster to decide on, with places kept and the UIDs of those who are to go."""
+        counted, config = self._ledger.snapshot, self._config()
+        self._seen, self._again = self._state(), None
+        self._torn = {key: self._torn.get(key, today) for key in counted.torn}
+        under_way = UnderWay(
+            granted=self._granted(),
+            leaving=frozenset(leaving) | self._ledger.doomed,
+            promises=tuple(promises),
+            budgets=tuple(self._translator.budgets_of(counted.pods.values())),
+            dips=tuple(self._capacity.dipping(counted.fleet.nodes, today, config.capacity.grace)),
+            torn_since=self._torn,
+            offers=self.refusals.offers(now, config.outrank.grace, today=today),
+        )
+        return view(counted, under_way, today)
+
+    def come_back(self, cycle: Cycle) -> None:
+        """Look again when something ends that a cycle had to respect: a run time, a delay, a grace."""
+        waits = [why.facts.until for why in cycle.hindered.values() if isinstance(why.facts, Until)]
+        grace = cycle.settings.staleness_grace
+        if grace >= 0:
+            waits += [since + grace for since in self._torn.values()]
+        waits += [int(end) for end in (self._capacity.next_end(cycle.settings.capacity_grace),) if end is not None]
+        self._again = min((at for at in waits if at > cycle.snapshot.now), default=None)
+
+    def _state(self) -> tuple[object, ...]:
+        return (self._ledger.snapshot, self._translator.budget_news, self._config())
+
+    def _granted(self) -> dict[str, str]:
+        """The likely nodes of those whom filter let through: the best that each was offered."""
+        found = {}
+        for key in self._ledger.granted:
+            reservation = self._ledger.entries[key].reservation
+            names = reservation.grant.names if reservation else ()
+            found[key] = names[0] if names else ""
+        return found

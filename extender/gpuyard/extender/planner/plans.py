@@ -1,0 +1,140 @@
+"""A plan as an object: who leaves, whose places are kept, how far it has come. It is written before the first eviction.
+
+                       everybody has left, every place is taken
+            Running ───────────────────────────────────────────▶ Kept
+              │ └── somebody cannot leave, or nobody needs it ─▶ Impossible
+              └── a place is free for too long ────────────────▶ Expired
+
+A plan ends only when those whose eviction was accepted have left, and moved bare pods are back: what ends is done with.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+import msgspec
+from gpuyard.common.kube.objects import Meta
+from gpuyard.engine.model import Promise, Shape
+
+
+class State(StrEnum):
+    """Where a plan stands."""
+
+    RUNNING = "Running"
+    KEPT = "Kept"
+    IMPOSSIBLE = "Impossible"
+    EXPIRED = "Expired"
+
+
+class Event(StrEnum):
+    """What ends a plan."""
+
+    SETTLED = "settled"
+    HOPELESS = "hopeless"
+    OVERDUE = "overdue"
+
+
+TRANSITIONS: Mapping[State, Mapping[Event, State]] = {
+    State.RUNNING: {
+        Event.SETTLED: State.KEPT,
+        Event.HOPELESS: State.IMPOSSIBLE,
+        Event.OVERDUE: State.EXPIRED,
+    },
+    State.KEPT: {},
+    State.IMPOSSIBLE: {},
+    State.EXPIRED: {},
+}
+"""The next state; what has ended stays as it ended."""
+
+
+class Victim(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod that leaves."""
+
+    pod: str
+    """`namespace/name`."""
+    uid: str
+    node: str
+    reason: str = ""
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A place that is kept: for the pod of that name, or for the first new pod of that owner and shape."""
+
+    pod: str
+    node: str
+    shape: Shape
+    owner: str = ""
+    workload: str = ""
+    queue: str = ""
+    priority: int = 50
+    gpu_groups: tuple[str, ...] = ()
+
+
+class Spec(msgspec.Struct, frozen=True, kw_only=True):
+    """What was decided; it never changes."""
+
+    phase: str
+    workload: str = ""
+    queue: str = ""
+    evictions: tuple[Victim, ...] = ()
+    promises: tuple[Place, ...] = ()
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """How far it has come."""
+
+    state: State = State.RUNNING
+    message: str = ""
+    evicted: tuple[str, ...] = ()
+    """UIDs of those whose eviction was accepted."""
+    finished: str | None = None
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """gpuyard.io/v1alpha1 Plan, as far as it is ours."""
+
+    metadata: Meta
+    spec: Spec
+    status: Status = Status()
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self.metadata.name
+
+    @property
+    def runs(self) -> bool:
+        """Whether it is still being carried out."""
+        return self.status.state is State.RUNNING
+
+    @property
+    def victims(self) -> Mapping[str, Victim]:
+        """Who leaves, by UID."""
+        return {victim.uid: victim for victim in self.spec.evictions}
+
+    def is_moved(self, place: Place) -> bool:
+        """Whether a place is kept for somebody who has to leave another one first."""
+        return any(victim.pod == place.pod for victim in self.spec.evictions)
+
+    def with_status(self, **changes: object) -> "Plan":
+        """The same plan, further on."""
+        return msgspec.structs.replace(self, status=msgspec.structs.replace(self.status, **changes))
+
+    def ended(self, event: Event, message: str, finished: str) -> "Plan":
+        """The plan after what ends it."""
+        after = TRANSITIONS[self.status.state].get(event, self.status.state)
+        return self.with_status(state=after, message=message, finished=finished)
+
+
+def promise(plan: Plan, place: Place) -> Promise:
+    """A kept place as the engine knows it."""
+    return Promise(
+        plan=plan.name,
+        pod=place.pod,
+        owner=place.owner,
+        workload=place.workload,
+        shape=place.shape,
+        node=place.node,
+        gpu_groups=place.gpu_groups,
+        queue=place.queue,
+        priority=place.priority,
+    )

@@ -1,0 +1,79 @@
+"""How far a plan has come, read from the pods as they are."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from gpuyard.engine.model import Pod, State
+from gpuyard.engine.scratch import is_stuck
+from gpuyard.extender.planner.plans import Place, Plan, Victim
+
+Pods = Mapping[str, Pod]
+"""The pods as the watches show them, by key."""
+
+
+class Progress(NamedTuple):
+    """What is left to do."""
+
+    left: tuple[Victim, ...]
+    """Those who are still there."""
+    due: tuple[Victim, ...]
+    """Those of them who have not been told to go."""
+    stuck: tuple[Victim, ...]
+    """Those who should have been gone long ago."""
+    open: tuple[Place, ...]
+    """The places that are kept and not taken yet."""
+    claimed: bool
+    """Whether somebody waits for whom it was made (or it was made for nobody)."""
+
+
+def progress(plan: Plan, pods: Pods, at: Mapping[str, tuple[Pod, ...]], since: int, now: int) -> Progress:
+    """How far a plan has come that was made at `since`; `at` are the pods on each node."""
+    left = [(victim, pod) for victim in plan.spec.evictions if (pod := _still_there(victim, pods))]
+    told = set(plan.status.evicted)
+    taken = _taken(plan, pods, at, since)
+    open_places = tuple(p for p in plan.spec.promises if p.pod not in taken and _is_wanted(plan, p, pods))
+    claims = [place for place in plan.spec.promises if not plan.is_moved(place)]
+    return Progress(
+        left=tuple(victim for victim, _ in left),
+        due=tuple(v for v, pod in left if pod.state is not State.TERMINATING and v.uid not in told),
+        stuck=tuple(victim for victim, pod in left if is_stuck(pod, now)),
+        open=open_places,
+        claimed=not claims or any(place in open_places or place.pod in taken for place in claims),
+    )
+
+
+def _still_there(victim: Victim, pods: Pods) -> Pod | None:
+    pod = pods.get(victim.pod)
+    return pod if pod is not None and pod.uid == victim.uid and pod.holds else None
+
+
+def _taken(plan: Plan, pods: Pods, at: Mapping[str, tuple[Pod, ...]], since: int) -> dict[str, str]:
+    """Which places somebody stands on for whom they are kept: his UID by the place's pod. Nobody takes two."""
+    gone = plan.victims
+    taken: dict[str, str] = {}
+    for place in plan.spec.promises:
+        heirs = [pods[place.pod]] if place.pod in pods else []
+        if place.owner:
+            heirs += [pod for pod in at.get(place.node, ()) if _is_heir(place, pod, since)]
+        for heir in heirs:
+            stands = (seen := pods.get(heir.key)) is not None and seen.active and seen.uid not in gone
+            if stands and heir.uid not in taken.values():
+                taken[place.pod] = heir.uid
+                break
+    return taken
+
+
+def _is_heir(place: Place, pod: Pod, since: int) -> bool:
+    return pod.owner == place.owner and pod.shape == place.shape and pod.created >= since
+
+
+def _is_wanted(plan: Plan, place: Place, pods: Pods) -> bool:
+    """Whether somebody will come for a place: who is moved comes back, who waited may have been deleted."""
+    if plan.is_moved(place):
+        return True
+    waiting = pods.get(place.pod)
+    if waiting is not None and waiting.state is State.PENDING:
+        return True
+    return bool(place.owner) and any(
+        pod.state is State.PENDING and pod.owner == place.owner and pod.shape == place.shape for pod in pods.values()
+    )

@@ -1,0 +1,79 @@
+"""Plan objects in the API server: what a restart goes on from, and what people look up."""
+
+import msgspec
+from gpuyard.common.kube.client import Client
+from gpuyard.common.kube.errors import ApiError
+from gpuyard.common.kube.resources import PLANS
+from gpuyard.common.logs import get_logger
+from gpuyard.extender.planner.plans import Plan
+
+HISTORY = 100
+"""So many plans that have ended are kept."""
+
+_PLAN = msgspec.json.Decoder(Plan)
+
+log = get_logger()
+
+
+class Store:
+    """Reads and writes Plan objects."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._ended: list[str] = []
+
+    async def load(self) -> list[Plan]:
+        """The plans that are under way; one that cannot be read is passed over."""
+        found = [plan for item in await self._items() if (plan := _read(item)) is not None]
+        ended = [plan for plan in found if not plan.runs]
+        self._ended = [plan.name for plan in sorted(ended, key=lambda plan: plan.status.finished or "")]
+        return [plan for plan in found if plan.runs]
+
+    async def _items(self) -> list[msgspec.Raw]:
+        try:
+            return [item async for page in self._client.pages(PLANS.within()) for item in page.items or ()]
+        except ApiError as error:
+            if not error.not_found:
+                raise
+            log.warning("no-plans", reason=str(error), remedy="apply the CRDs (manifests/crds)")
+            return []
+
+    async def create(self, plan: Plan) -> Plan:
+        """Write a new plan; as it is in the API server."""
+        body = {
+            "apiVersion": PLANS.api_version,
+            "kind": PLANS.kind,
+            "metadata": {"name": plan.name},
+            "spec": plan.spec,
+        }
+        made = await self._client.create(PLANS.within(), body)
+        return msgspec.structs.replace(plan, metadata=msgspec.convert(made["metadata"], type(plan.metadata)))
+
+    async def write_status(self, plan: Plan) -> None:
+        """Write how far a plan has come; those that ended long ago go."""
+        try:
+            await self._client.patch(PLANS.named(plan.name).sub("status"), {"status": plan.status})
+        except ApiError as error:
+            if not error.not_found:
+                raise
+            return
+        if not plan.runs:
+            self._ended.append(plan.name)
+            await self._prune()
+
+    async def _prune(self) -> None:
+        while len(self._ended) > HISTORY:
+            try:
+                await self._client.delete(PLANS.named(self._ended[0]))
+            except ApiError as error:
+                if not error.not_found:
+                    raise
+            self._ended.pop(0)
+
+
+def _read(item: msgspec.Raw) -> Plan | None:
+    try:
+        return _PLAN.decode(item)
+    except msgspec.ValidationError as error:
+        log.warning("plan-unreadable", reason=str(error))
+        return None

@@ -1,0 +1,55 @@
+"""One eviction, and what the API server may say to it."""
+
+from typing import TYPE_CHECKING, cast
+
+import pytest
+from gpuyard.common.kube.errors import ApiError
+from gpuyard.extender.planner.evicting import Outcome, evict
+
+from tests.extender.planner.builders import BUSY, CONFLICT, NOT_FOUND, TWO_BUDGETS, Api, error, victim
+
+if TYPE_CHECKING:
+    from gpuyard.common.kube.client import Client
+
+EVICTION = "/api/v1/namespaces/ns/pods/b/eviction"
+POD = "/api/v1/namespaces/ns/pods/b"
+
+
+async def outcome(api: Api, *, honor_budgets: bool = True) -> Outcome:
+    found, _ = await evict(cast("Client", api), victim("b"), honor_budgets=honor_budgets)
+    return found
+
+
+async def test_a_pod_is_evicted_through_the_eviction_api() -> None:
+    api = Api()
+    assert await outcome(api) is Outcome.ACCEPTED
+    assert api.calls == [("create", EVICTION)]
+
+
+async def test_without_budgets_it_is_deleted() -> None:
+    api = Api()
+    api.put(POD, {"metadata": {"uid": "uid-b"}})
+    assert await outcome(api, honor_budgets=False) is Outcome.ACCEPTED
+    assert api.calls == [("delete", POD)]
+
+
+@pytest.mark.parametrize(
+    ("said", "means"),
+    [
+        (NOT_FOUND, Outcome.GONE),
+        (CONFLICT, Outcome.GONE),
+        (BUSY, Outcome.LATER),
+        (TWO_BUDGETS, Outcome.NEVER),
+    ],
+)
+async def test_what_the_server_says_has_a_meaning(said: ApiError, means: Outcome) -> None:
+    api = Api()
+    api.errors["create", EVICTION] = said
+    assert await outcome(api) is means
+
+
+async def test_what_nobody_foresaw_is_an_error() -> None:
+    api = Api()
+    api.errors["create", EVICTION] = error(403, "Forbidden")
+    with pytest.raises(ApiError):
+        await outcome(api)

@@ -1,0 +1,43 @@
+"""What a plan is, and how it ends."""
+
+import msgspec
+import pytest
+from gpuyard.extender.planner.plans import TRANSITIONS, Event, Plan, State, promise
+
+from tests.extender.planner.builders import place, plan, victim
+
+
+def test_a_plan_written_is_read_back_the_same() -> None:
+    made = plan(victim("b"), places=[place("a", owner="job", groups=("n1-0",))])
+    assert msgspec.json.decode(msgspec.json.encode(made), type=Plan) == made
+
+
+def test_a_plan_without_a_status_runs() -> None:
+    assert msgspec.json.decode(b'{"metadata": {"name": "p"}, "spec": {"phase": "reclaim"}}', type=Plan).runs
+
+
+@pytest.mark.parametrize(
+    ("event", "state"),
+    [(Event.SETTLED, State.KEPT), (Event.HOPELESS, State.IMPOSSIBLE), (Event.OVERDUE, State.EXPIRED)],
+)
+def test_a_running_plan_ends_once(event: Event, state: State) -> None:
+    ended = plan().ended(event, "because", "2026-01-01T00:00:00Z")
+    assert (ended.status.state, ended.status.message, ended.runs) == (state, "because", False)
+    again = ended.ended(Event.SETTLED, "because", "2026-01-02T00:00:00Z")
+    assert again.status.state is state
+
+
+def test_every_state_has_its_row_and_only_running_has_a_way_out() -> None:
+    assert set(TRANSITIONS) == set(State)
+    assert {state for state in State if TRANSITIONS[state]} == {State.RUNNING}
+
+
+def test_who_leaves_and_has_a_place_is_moved() -> None:
+    made = plan(victim("b"), places=[place("a"), place("b")])
+    assert [made.is_moved(one) for one in made.spec.promises] == [False, True]
+
+
+def test_a_kept_place_is_a_promise_to_the_engine() -> None:
+    made = plan(places=[place("a", node="n2", owner="job", gpus=4)])
+    told = promise(made, made.spec.promises[0])
+    assert (told.plan, told.pod, told.owner, told.node, told.shape.gpus) == (made.name, "ns/a", "job", "n2", 4)
