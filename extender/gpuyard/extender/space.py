@@ -49,15 +49,26 @@ class Space:
 
     def has_room(self, node: str, gone: Iterable[Pod] = ()) -> bool:
         """Whether the pod has room there now by our own count, once these others are gone."""
-        if node not in self._view.room:
+        room = self._room(node)
+        if room is None:
             return False
-        room = Room(self._view.fleet.nodes[node], self._view.room[node])
-        for part in self._others_on(node):
-            groups = part.groups or _shared_gpus(room, part.shape)
-            room.shift(part.shape, groups, -1, -1)
         for pod in gone:
             room.shift(pod.shape, pod.gpu_groups, 1, 1)
         return room.fits_now(self._shape)
+
+    def shared_gpus(self, node: str) -> tuple[str, ...] | None:
+        """The GPUs of a node that the pod shares from now on; None without room."""
+        room = self._room(node)
+        return _shared_gpus(room, self._shape) if room and room.fits_now(self._shape) else None
+
+    def _room(self, node: str) -> Room | None:
+        """What others leave of a known node."""
+        if node not in self._view.room:
+            return None
+        room = Room(self._view.fleet.nodes[node], self._view.room[node])
+        for part in self._others_on(node):
+            room.shift(part.shape, part.groups or _shared_gpus(room, part.shape), -1, -1)
+        return room
 
     def is_in_use(self, node: str) -> bool:
         """Whether some GPU of a known node is taken."""

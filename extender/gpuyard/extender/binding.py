@@ -1,0 +1,122 @@
+"""`bind`: where kube-scheduler leaves the binding to us, so that part of a GPU comes with the name of that GPU.
+
+The GPU is chosen and reserved in one step, before the API server is asked: several pods are bound at once.
+"""
+
+from collections.abc import Callable
+
+from gpuyard.common.kube.client import Client, Json
+from gpuyard.common.kube.errors import ApiError, KubeError
+from gpuyard.common.kube.resources import PODS
+from gpuyard.common.logs import get_logger
+from gpuyard.engine.kube.pods import GPU_GROUP
+from gpuyard.extender.ledger import Entry, Grant, Ledger, Phase
+from gpuyard.extender.server import Unavailable
+from gpuyard.extender.space import Space
+from gpuyard.extender.wire import BindAnswer, Binding
+
+LANDING = 10.0
+"""Seconds that the watch may need to show what the API server has bound."""
+
+NO_WAY = "gpuyard is starting: it has no way to the API server yet"
+
+log = get_logger()
+
+
+class Binder:
+    """Answers `bind`; `client` is None until there is a way to the API server."""
+
+    def __init__(
+        self, ledger: Ledger, *, unavailable: Callable[[], Unavailable | None], clock: Callable[[], float]
+    ) -> None:
+        self.client: Client | None = None
+        self._ledger = ledger
+        self._unavailable = unavailable
+        self._clock = clock
+
+    async def bind(self, request: Binding) -> BindAnswer:
+        """Bind the pod to its node; a pod that is bound there already is one more success."""
+        if problem := self._unavailable():
+            raise problem
+        if self.client is None:
+            raise Unavailable(NO_WAY)
+        known = self._ledger.entries.get(_key(request))
+        if known is None or known.seen.pod.uid != request.pod_uid:
+            # The API server knows whether there is such a pod.
+            return BindAnswer(await self._post(self.client, request, ()))
+        if known.phase is Phase.BOUND:
+            return BindAnswer(_compared(request, known.seen.pod.node))
+        groups = self._reserve(known, request.node)
+        if groups is None:
+            self._release(request)
+            return BindAnswer(f"node {request.node} has no GPU with room for this part any more")
+        return BindAnswer(await self._post(self.client, request, groups))
+
+    def _reserve(self, entry: Entry, node: str) -> tuple[str, ...] | None:
+        """Count the pod on its node from now on: on which shared GPUs; None where they have no room for it."""
+        groups = self._shared_gpus(entry, node) if entry.seen.pod.shape.shared else ()
+        if groups is not None:
+            now = self._clock()
+            until = max(now + LANDING, entry.reservation.until if entry.reservation else now)
+            self._ledger.reserve(entry.seen, Grant(node, groups=groups), now=now, until=until)
+        return groups
+
+    def _shared_gpus(self, entry: Entry, node: str) -> tuple[str, ...] | None:
+        kept = self._ledger.place_kept(entry.seen.pod)
+        if kept and kept.node == node and kept.groups:
+            return kept.groups
+        return Space(self._ledger.waiting(entry.seen), self._ledger, entry.seen.pod).shared_gpus(node)
+
+    async def _post(self, client: Client, request: Binding, groups: tuple[str, ...]) -> str:
+        """Ask the API server; empty when the pod is bound, else why not."""
+        address = PODS.named(request.pod_name, request.pod_namespace)
+        try:
+            await client.create(address.sub("binding"), binding(request, groups))
+        except ApiError as error:
+            return await self._second_look(client, request, error)
+        except KubeError as error:
+            # It may have happened all the same: what is reserved stays until the watch tells, or its time is over.
+            return str(error)
+        log.info("bound", pod=_key(request), node=request.node, gpus=groups)
+        return ""
+
+    async def _second_look(self, client: Client, request: Binding, refused: ApiError) -> str:
+        """Whether a binding was refused because it had been made before."""
+        why = str(refused)
+        if refused.conflict:
+            try:
+                found = await client.get(PODS.named(request.pod_name, request.pod_namespace))
+            except KubeError as error:
+                return f"{refused}; {error}"
+            if found["metadata"]["uid"] == request.pod_uid and found["spec"].get("nodeName"):
+                why = _compared(request, found["spec"]["nodeName"])
+        if why:
+            self._release(request)
+        return why
+
+    def _release(self, request: Binding) -> None:
+        self._ledger.lapse(_key(request), request.pod_uid)
+
+
+def binding(request: Binding, groups: tuple[str, ...]) -> Json:
+    """The Binding object; what it says of shared GPUs is copied to the pod in the same write."""
+    names = {GPU_GROUP: groups[0]} if len(groups) == 1 else {f"{GPU_GROUP}/{group}": group for group in groups}
+    return {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {
+            "name": request.pod_name,
+            "namespace": request.pod_namespace,
+            "uid": request.pod_uid,
+            "labels": names,
+        },
+        "target": {"apiVersion": "v1", "kind": "Node", "name": request.node},
+    }
+
+
+def _key(request: Binding) -> str:
+    return f"{request.pod_namespace}/{request.pod_name}"
+
+
+def _compared(request: Binding, node: str) -> str:
+    return "" if node == request.node else f"pod {_key(request)} is bound to node {node} already"
