@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from gpuyard.common.settings import SettingsError, parse
+from gpuyard.engine.settings import Settings
 from gpuyard.extender.config import VOLUME_TTL, ExtenderConfig
 
 HEAD = "apiVersion: gpuyard.io/v1alpha1\nkind: ExtenderConfig\n"
@@ -34,6 +35,33 @@ def test_everything_set() -> None:
     assert made.engine.namespace_match == "label"
 
 
+def test_the_engines_settings_are_set_under_the_names_of_plan() -> None:
+    made = config(
+        "promise: {ttl: 2m}\ncapacity: {grace: 90s}\nconsolidation: {maxMoved: -1, keepNodesEmpty: true}\n"
+        "staleness: {gracePeriod: -1s}\nhonorDisruptionBudgets: false\n"
+        "fairshare: {k: 0.5}\nreclaim: {saturationMultiplier: 1.25}\n"
+    )
+    expected = Settings()
+    for key, value in {
+        "promise.ttl": "2m",
+        "capacity.grace": "90s",
+        "consolidation.maxMoved": "-1",
+        "consolidation.keepNodesEmpty": "true",
+        "staleness.gracePeriod": "-1s",
+        "honorDisruptionBudgets": "false",
+        "fairshare.k": "0.5",
+        "reclaim.saturationMultiplier": "1.25",
+    }.items():
+        expected = expected.with_text(key, value)
+    assert made.engine == expected
+    assert config().engine == Settings()
+
+
+def test_the_extenders_own_times() -> None:
+    made = config("outrank: {grace: 5s}\nplanner: {interval: 2s}\nverdict: {ttl: 1m}\n")
+    assert (made.outrank.grace, made.planner.interval, made.verdict.ttl) == (5, 2, 60)
+
+
 def test_a_bare_off_is_read_as_it_is_meant() -> None:
     assert config("namespaceMatch: off\n").engine.namespace_match == "off"
 
@@ -44,6 +72,8 @@ def test_a_bare_off_is_read_as_it_is_meant() -> None:
         ("filter: {maxNodes: 9}\n", "filter.maxNodes"),
         ("filter: {most: 9}\n", "most"),
         ("namespaceMatch: on\n", "namespaceMatch"),
+        ("consolidation: {maxMoved: -2}\n", "consolidation.maxMoved"),
+        ("fairshare: {k: -1}\n", "fairshare.k"),
         ("reservation: {ttl: 60}\n", "reservation.ttl"),
     ],
 )
