@@ -5,7 +5,7 @@ Both walk the tree of queues from the root, comparing queues by their best workl
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
 
 from gpuyard.engine.accounts import Account
@@ -235,7 +235,7 @@ class Pools:
         self._scratch = scratch
         self._pools: dict[str, list[tuple[JobKey, Team]]] = {}
         self._keys: dict[str, JobKey] = {}
-        self._by_queue: dict[str, dict[int, Mapping[str, None]]] = {}
+        self._by_queue: dict[str, dict[int, Iterable[str]]] = {}
         for (queue, priority), keys in scratch.snapshot.victims.items():
             if keys and queue in scratch.accounts.by_name:
                 self._by_queue.setdefault(queue, {})[priority] = keys

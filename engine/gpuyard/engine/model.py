@@ -39,6 +39,10 @@ class Amounts(NamedTuple):
         """The difference, resource by resource."""
         return Amounts(self[0] - other[0], self[1] - other[1], self[2] - other[2])
 
+    def times(self, count: int) -> "Amounts":
+        """So many times as much."""
+        return Amounts(self[0] * count, self[1] * count, self[2] * count)
+
 
 NOTHING = Amounts()
 NO_BOUND = Amounts(UNLIMITED, UNLIMITED, UNLIMITED)
@@ -255,10 +259,18 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def active(self) -> bool:
         """Whether it counts as allocated in its queue: placed and not on its way out."""
-        return self.state is State.RUNNING or self.state is State.BOUND
+        return self.state in _ACTIVE
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is there and asks for a place."""
+        return self.state in _WAITING and not self.gated
 
 
+# Sets, as Python takes longer to look up a member of an Enum than to find a text in a set.
 _HOLDING = frozenset({State.BOUND, State.RUNNING, State.TERMINATING})
+_ACTIVE = frozenset({State.BOUND, State.RUNNING})
+_WAITING = frozenset({State.PENDING})
 
 
 class TopologyConstraint(msgspec.Struct, frozen=True):

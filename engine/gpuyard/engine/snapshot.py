@@ -2,11 +2,12 @@
 
 A `Snapshot` holds the objects and, kept up to date with every change, what would be slow to count again: the use of
 each queue and node, which workloads wait and run in which queue, and the nodes by free GPUs. Mappings are never changed
-once a snapshot has them: a `Draft` copies the ones it writes to and shares the rest.
+once a snapshot has them: a `Draft` makes others of the ones that differ, which share what is the same (`persistent`).
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Self, TypeVar
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
 
 import msgspec
 from gpuyard.engine.fleet import Fleet
@@ -25,8 +26,7 @@ from gpuyard.engine.model import (
     Topology,
     Workload,
 )
-
-V = TypeVar("V")
+from gpuyard.engine.persistent import PersistentMap
 
 
 class QueueUse(msgspec.Struct, frozen=True):
@@ -38,8 +38,20 @@ class QueueUse(msgspec.Struct, frozen=True):
     requested: Amounts = NOTHING
     """`allocated` and all that wait, even beyond what can run."""
 
+    def plus(self, other: "QueueUse") -> "QueueUse":
+        """The sum of both."""
+        return QueueUse(
+            self.allocated.plus(other.allocated), self.fixed.plus(other.fixed), self.requested.plus(other.requested)
+        )
+
 
 UNUSED = QueueUse()
+
+Names = PersistentMap[str, bool]
+"""A set of names; the values say nothing."""
+
+_EMPTY = PersistentMap[Any, Any]()
+_NO_PODS: Mapping[str, Pod] = {}
 
 
 class Occupancy(msgspec.Struct, frozen=True):
@@ -109,9 +121,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     now: int = 0
     """Seconds since the epoch: the only clock the engine knows."""
     fleet: Fleet = Fleet()
-    queues: Mapping[str, Queue] = {}
-    workloads: Mapping[str, Workload] = {}
-    pods: Mapping[str, Pod] = {}
+    queues: PersistentMap[str, Queue] = _EMPTY
+    workloads: PersistentMap[str, Workload] = _EMPTY
+    pods: PersistentMap[str, Pod] = _EMPTY
     topologies: Mapping[str, Topology] = {}
     budgets: Mapping[str, Budget] = {}
     promises: tuple[Promise, ...] = ()
@@ -123,29 +135,29 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """What kube-scheduler said, by pod."""
 
     # Derived, kept by `Draft`.
-    members: Mapping[str, tuple[Pod, ...]] = {}
+    members: PersistentMap[str, tuple[Pod, ...]] = _EMPTY
     """The pods of each workload."""
-    on_node: Mapping[str, tuple[Pod, ...]] = {}
+    on_node: PersistentMap[str, tuple[Pod, ...]] = _EMPTY
     """The pods that hold room on each node."""
-    room: Mapping[str, Occupancy] = {}
-    slots: Mapping[Slot, Mapping[str, None]] = {}
+    room: PersistentMap[str, Occupancy] = _EMPTY
+    slots: PersistentMap[Slot, Names] = _EMPTY
     """The open nodes by free whole GPUs."""
-    sharing: Mapping[str, Mapping[str, tuple[int, int]]] = {}
+    sharing: PersistentMap[str, Mapping[str, tuple[int, int]]] = _EMPTY
     """The shared GPUs of the nodes that have any."""
-    own: Mapping[str, QueueUse] = {}
+    own: PersistentMap[str, QueueUse] = _EMPTY
     """Use by the queue that the workloads name, whether it exists or not; under "" what is not governed."""
-    use: Mapping[str, QueueUse] = {}
+    use: PersistentMap[str, QueueUse] = _EMPTY
     """Use of each queue's whole subtree."""
-    waiting: Mapping[str, Mapping[str, None]] = {}
+    waiting: PersistentMap[str, Names] = _EMPTY
     """The workloads with a pending pod, by queue."""
-    victims: Mapping[tuple[str, int], Mapping[str, None]] = {}
+    victims: PersistentMap[tuple[str, int], Names] = _EMPTY
     """The preemptible workloads with an active pod, by queue and priority."""
-    torn: Mapping[str, Workload] = {}
+    torn: PersistentMap[str, Workload] = _EMPTY
     """The workloads with active pods, but fewer than their minimum."""
-    terminating: Mapping[str, Pod] = {}
-    nominated: Mapping[str, Pod] = {}
+    terminating: PersistentMap[str, Pod] = _EMPTY
+    nominated: PersistentMap[str, Pod] = _EMPTY
     """Pending pods with a standing nomination."""
-    choosy: Mapping[str, Pod] = {}
+    choosy: PersistentMap[str, Pod] = _EMPTY
     """Pods that hold room and keep others away (anti-affinity)."""
 
     @classmethod
@@ -260,234 +272,241 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 class Draft:
-    """A snapshot being changed; `done` brings the derived mappings up to date."""
+    """A snapshot being changed: notes what differs. What follows from it is derived by `done`, once for all changes."""
 
     def __init__(self, base: Snapshot) -> None:
         self._base = base
-        self._new: dict[str, Any] = {}
-        self._members: dict[str, dict[str, Pod]] = {}
-        self._on_node: dict[str, dict[str, Pod]] = {}
-        self._deltas: dict[str, list[int]] = {}
-        self._copied: dict[str, dict[Any, dict[str, None]]] = {}
+        self._fleet = base.fleet
+        self._changes = defaultdict[str, dict[Any, Any]](dict)
+        """By field of the snapshot the entries that differ; None: no longer there."""
+        self._names = defaultdict[tuple[str, Any], dict[str, bool | None]](dict)
+        """The same for the names within an entry of a field."""
+        self._come = defaultdict[str, dict[str, Pod]](dict)
+        """The pods that were put, by workload."""
+        self._gone = defaultdict[str, list[Pod]](list)
+        """The pods of `base` that are not there any more, by workload."""
+        self._nodes = defaultdict[str, list[Pod]](list)
+        """The nodes that differ, with the pods that are new on them."""
+        self._tally: Counter[_Kind] = Counter()
         self._tree_changed = False
-        self._recount = False
 
     # --- changes ---
 
     def put_pods(self, pods: Iterable[Pod]) -> Self:
         """Add pods, or replace those of the same keys."""
-        mine = self._own("pods")
+        changes, come = self._changes["pods"], self._come
         for pod in pods:
-            if (old := mine.get(pod.key)) is not None:
-                self._detach(old)
-            mine[pod.key] = pod
-            self._attach(pod)
+            if pod.key in changes:
+                self.drop_pods((pod.key,))
+            changes[pod.key] = come[pod.workload][pod.key] = pod
         return self
 
     def drop_pods(self, keys: Iterable[str]) -> Self:
         """Take pods away."""
-        mine = self._own("pods")
+        changes = self._changes["pods"]
         for key in keys:
-            if (old := mine.pop(key, None)) is not None:
-                self._detach(old)
+            earlier: Pod | None = changes.get(key)
+            if earlier is not None:
+                del self._come[earlier.workload][key]
+            changes[key] = None
         return self
 
     def put_nodes(self, nodes: Iterable[Node]) -> Self:
         """Add nodes, or replace those of the same names."""
-        mine = dict(self._fleet.nodes)
-        for node in nodes:
-            mine[node.name] = node
-            self._holders(node.name)
-        return self._set_nodes(mine)
+        changed = {node.name: node for node in nodes}
+        return self._set_nodes({**self._fleet.nodes, **changed}, changed)
 
     def drop_node(self, name: str) -> Self:
         """Take a node away. Pods that named it stay, but hold room nowhere."""
-        self._holders(name)
-        return self._set_nodes({n: node for n, node in self._fleet.nodes.items() if n != name})
+        return self._set_nodes({n: node for n, node in self._fleet.nodes.items() if n != name}, (name,))
 
     def put_queue(self, queue: Queue) -> Self:
         """Add a queue, or replace the one of the same name."""
-        mine = self._own("queues")
-        old = mine.get(queue.name)
+        old = self._now("queues", queue.name)
         self._tree_changed |= old is None or old.parent != queue.parent
-        mine[queue.name] = queue
+        self._changes["queues"][queue.name] = queue
         return self
 
     def drop_queue(self, name: str) -> Self:
         """Take a queue away."""
-        self._tree_changed |= self._own("queues").pop(name, None) is not None
+        self._tree_changed |= self._now("queues", name) is not None
+        self._changes["queues"][name] = None
         return self
 
     def put_workload(self, workload: Workload) -> Self:
         """Add a workload, or replace the one of the same key."""
-        members = self._team(workload.key).values()
-        for pod in members:
-            self._count(pod, -1)
-        self._own("workloads")[workload.key] = workload
-        for pod in members:
-            self._count(pod, 1)
+        self._changes["workloads"][workload.key] = workload
         return self
 
     def drop_workload(self, key: str) -> Self:
         """Take a workload and its pods away."""
-        self.drop_pods(list(self._team(key)))
-        self._own("workloads").pop(key, None)
+        self.drop_pods([*self._come[key], *(pod.key for pod in self._staying_in(key))])
+        self._changes["workloads"][key] = None
         return self
 
     def done(self) -> Snapshot:
         """The snapshot with all changes."""
-        for name, holders in self._on_node.items():
-            self._settle_node(name, holders)
-        for key, team in self._members.items():
-            self._settle_workload(key, team)
-        if self._recount:
-            self._count_again()
-        if self._deltas or self._tree_changed:
-            self._settle_use()
-        return msgspec.structs.replace(self._base, **self._new)
+        self._sort_pods()
+        for name, come in self._nodes.items():
+            self._settle_node(name, come)
+        for key in {**self._changes["workloads"], **self._come, **self._gone}:
+            self._settle_workload(key)
+        for (field, key), names in self._names.items():
+            self._changes[field][key] = getattr(self._base, field).get(key, _EMPTY).changed(names) or None
+        new = {field: getattr(self._base, field).changed(changes) for field, changes in self._changes.items()}
+        return self._with_use(msgspec.structs.replace(self._base, fleet=self._fleet, **new))
 
-    # --- what is copied ---
+    # --- what is so by now ---
 
-    def _own(self, field: str) -> dict[str, Any]:
-        mine: dict[str, Any] | None = self._new.get(field)
-        if mine is None:
-            mine = self._new[field] = dict(getattr(self._base, field))
-        return mine
+    def _now(self, field: str, key: str) -> Any:  # noqa: ANN401 - a value of that field
+        changes = self._changes[field]
+        return changes[key] if key in changes else getattr(self._base, field).get(key)
 
-    def _get(self, field: str) -> Any:  # noqa: ANN401 - a field of Snapshot by its name
-        return self._new[field] if field in self._new else getattr(self._base, field)
-
-    @property
-    def _fleet(self) -> Fleet:
-        fleet: Fleet = self._get("fleet")
-        return fleet
-
-    def _set_nodes(self, nodes: Mapping[str, Node]) -> Self:
-        old, new = self._fleet, Fleet.of(nodes)
-        resized = any(pods and _gpu_memory(old, name) != _gpu_memory(new, name) for name, pods in self._on_node.items())
-        self._recount |= bool(self._get("pods")) and (resized or old.smallest_gpu != new.smallest_gpu)
-        self._new["fleet"] = new
+    def _set_nodes(self, nodes: Mapping[str, Node], changed: Iterable[str]) -> Self:
+        for name in changed:
+            self._nodes[name] = []
+        self._fleet = Fleet.of(nodes)
         return self
 
-    def _team(self, workload: str) -> dict[str, Pod]:
-        team = self._members.get(workload)
-        if team is None:
-            team = self._members[workload] = {p.key: p for p in self._base.members.get(workload, ())}
-        return team
-
-    def _holders(self, node: str) -> dict[str, Pod]:
-        holders = self._on_node.get(node)
-        if holders is None:
-            holders = self._on_node[node] = {p.key: p for p in self._base.on_node.get(node, ())}
-        return holders
-
-    # --- one pod ---
-
-    def _attach(self, pod: Pod) -> None:
-        if pod.workload:
-            self._team(pod.workload)[pod.key] = pod
-        if pod.holds:
-            self._holders(pod.node)[pod.key] = pod
-        for field, belongs in _POD_INDEXES:
-            if belongs(pod):
-                self._own(field)[pod.key] = pod
-        self._count(pod, 1)
-
-    def _detach(self, pod: Pod) -> None:
-        if pod.workload:
-            self._team(pod.workload).pop(pod.key, None)
-        if pod.holds:
-            self._holders(pod.node).pop(pod.key, None)
-        for field, belongs in _POD_INDEXES:
-            if belongs(pod):
-                self._own(field).pop(pod.key, None)
-        self._count(pod, -1)
-
-    def _count(self, pod: Pod, sign: int) -> None:
-        waits = pod.state is State.PENDING and not pod.gated
-        if not waits and not pod.active:
-            return
-        workload: Workload | None = self._get("workloads").get(pod.workload)
-        label = (workload.queue or "") if workload is not None and workload.governed else ""
-        node = self._fleet.nodes.get(pod.node) if pod.active else None
-        amounts = claim(pod.shape, node.gpu_memory if node else self._fleet.smallest_gpu)
-        delta = self._deltas.get(label)
-        if delta is None:
-            delta = self._deltas[label] = [0] * 9
-        for n, amount in enumerate(amounts):
-            delta[6 + n] += sign * amount
-            if pod.active:
-                delta[n] += sign * amount
-                if workload is not None and not workload.preemptible:
-                    delta[3 + n] += sign * amount
+    def _staying_in(self, workload: str) -> list[Pod]:
+        """The pods of a workload that are as they were."""
+        before, changes = self._base.members.get(workload), self._changes["pods"]
+        return [pod for pod in before if pod.key not in changes] if before else []
 
     # --- bringing the derived mappings up to date ---
 
-    def _settle_node(self, name: str, holders: Mapping[str, Pod]) -> None:
-        pods = tuple(holders[key] for key in sorted(holders))
-        _put(self._own("on_node"), name, pods or None)
-        node = self._fleet.nodes.get(name)
-        before: Occupancy | None = self._base.room.get(name)
-        after = occupancy(node, pods) if node is not None else None
-        _put(self._own("room"), name, after)
-        _put(self._own("sharing"), name, after.groups if after else None)
-        was_open = name in self._base.fleet.nodes and self._base.fleet.nodes[name].open
-        if before is not None and was_open:
-            self._move(name, (before.idle, before.releasing), out=True)
-        if after is not None and node is not None and node.open:
-            self._move(name, (after.idle, after.releasing), out=False)
+    def _sort_pods(self) -> None:
+        """Tell apart who is gone and who has come, and where."""
+        changes = self._changes["pods"]
+        for old in filter(None, map(self._base.pods.get, changes)):
+            self._index(old, None)
+            self._gone[old.workload].append(old)
+            if old.holds:
+                self._nodes.setdefault(old.node, [])
+        for pod in filter(None, changes.values()):
+            self._index(pod, pod)
+            if pod.holds:
+                self._nodes[pod.node].append(pod)
 
-    def _move(self, name: str, slot: Slot, *, out: bool) -> None:
-        names = self._inner("slots", slot)
-        if out:
-            names.pop(name, None)
-        else:
-            names[name] = None
+    def _index(self, pod: Pod, entry: Pod | None) -> None:
+        if pod.state is State.TERMINATING:
+            self._changes["terminating"][pod.key] = entry
+        if pod.nominated and pod.state is State.PENDING:
+            self._changes["nominated"][pod.key] = entry
+        if pod.shape.pod_anti_affinity and pod.holds:
+            self._changes["choosy"][pod.key] = entry
 
-    def _inner(self, field: str, key: Any) -> dict[str, None]:  # noqa: ANN401 - queue names or slots
-        """The inner mapping of a two-level index, copied once."""
-        copied = self._copied.setdefault(field, {})
-        if key not in copied:
-            copied[key] = self._own(field)[key] = dict(self._get(field).get(key, {}))
-        return copied[key]
+    def _settle_node(self, name: str, come: Iterable[Pod]) -> None:
+        changes = self._changes["pods"]
+        stay = (pod for pod in self._base.on_node.get(name, ()) if pod.key not in changes)
+        pods = tuple(sorted((*stay, *come), key=_key_of))
+        before, node = self._base.fleet.nodes.get(name), self._fleet.nodes.get(name)
+        left = occupancy(node, pods) if node is not None else None
+        self._changes["on_node"][name] = pods or None
+        self._changes["room"][name] = left
+        self._changes["sharing"][name] = (left.groups or None) if left else None
+        if before is not None and before.open:
+            was = self._base.room[name]
+            self._names["slots", (was.idle, was.releasing)][name] = None
+        if node is not None and left is not None and node.open:
+            self._names["slots", (left.idle, left.releasing)][name] = True
 
-    def _settle_workload(self, key: str, team: Mapping[str, Pod]) -> None:
-        pods = tuple(sorted(team.values(), key=start_order))
-        _put(self._own("members"), key, pods or None)
-        old: Workload | None = self._base.workloads.get(key)
-        new: Workload | None = self._get("workloads").get(key)
+    def _settle_workload(self, key: str) -> None:
+        come, stay = self._come.get(key, _NO_PODS).values(), self._staying_in(key)
+        old, new = self._base.workloads.get(key), self._now("workloads", key)
+        recounted = stay if old is not new else []
+        self._count([*self._gone.get(key, ()), *recounted], old, self._base.fleet, -1)
+        self._count([*come, *recounted], new, self._fleet, 1)
+        if key:
+            pods = sorted((*come, *stay), key=start_order)
+            self._changes["members"][key] = tuple(pods) or None
+            self._settle_standing(key, pods, old, new)
+
+    def _count(self, pods: Iterable[Pod], workload: Workload | None, fleet: Fleet, sign: int) -> None:
+        label = workload.queue or "" if workload is not None and workload.governed else ""
+        fixed = workload is not None and not workload.preemptible
+        for pod in pods:
+            active = pod.active
+            if active or pod.waits:
+                node = fleet.nodes.get(pod.node) if active else None
+                memory = node.gpu_memory if node else fleet.smallest_gpu
+                self._tally[label, active, fixed, pod.shape, memory] += sign
+
+    def _settle_standing(self, key: str, pods: Iterable[Pod], old: Workload | None, new: Workload | None) -> None:
+        """Whether a workload waits, may lose its place, is torn."""
         if old is not None:
-            self._inner("waiting", old.queue or "").pop(key, None)
-            self._inner("victims", (old.queue or "", old.priority)).pop(key, None)
-        _put(self._own("torn"), key, new if new and _is_torn(new, pods) else None)
-        if new is None or not new.governed:
+            self._changes["torn"][key] = None
+            self._names["waiting", old.queue or ""][key] = None
+            self._names["victims", (old.queue or "", old.priority)][key] = None
+        if new is None:
             return
-        if any(p.state is State.PENDING and not p.gated for p in pods):
-            self._inner("waiting", new.queue or "")[key] = None
-        if new.preemptible and any(p.active for p in pods):
-            self._inner("victims", (new.queue or "", new.priority))[key] = None
+        waits, active = _standing(pods)
+        if active and not new.gang.stands(active):
+            self._changes["torn"][key] = new
+        if waits and new.governed:
+            self._names["waiting", new.queue or ""][key] = True
+        if active and new.preemptible and new.governed:
+            self._names["victims", (new.queue or "", new.priority)][key] = True
 
-    def _count_again(self) -> None:
-        self._deltas.clear()
-        self._new["own"] = {}
-        self._tree_changed = True
-        for pod in self._get("pods").values():
-            self._count(pod, 1)
+    def _with_use(self, new: Snapshot) -> Snapshot:
+        """The snapshot with the use of its queues, which is counted again where an old one would not tell."""
+        recount = bool(self._base.pods) and self._counts_otherwise(new.fleet)
+        if recount:
+            self._tally.clear()
+            for pod in new.pods.values():
+                self._count((pod,), new.workloads.get(pod.workload), new.fleet, 1)
+        more = _use_by_label(self._tally)
+        before: PersistentMap[str, QueueUse] = _EMPTY if recount else new.own
+        own = before.changed({label: before.get(label, UNUSED).plus(use) for label, use in more.items()})
+        anew = recount or self._tree_changed
+        use = _added_up(new.queues, _EMPTY if anew else new.use, own if anew else more)
+        return msgspec.structs.replace(new, own=own, use=use)
 
-    def _settle_use(self) -> None:
-        own = self._own("own")
-        for label, delta in self._deltas.items():
-            own[label] = _added(own.get(label, UNUSED), delta)
-        changes = self._deltas
-        if self._tree_changed:
-            self._new["use"] = {}
-            changes = {label: [*u.allocated, *u.fixed, *u.requested] for label, u in own.items()}
-        queues, use = self._get("queues"), self._own("use")
-        for label, delta in changes.items():
-            name = label
-            while (queue := queues.get(name)) is not None:
-                use[name] = _added(use.get(name, UNUSED), delta)
-                name = queue.parent
+    def _counts_otherwise(self, fleet: Fleet) -> bool:
+        """Whether pods that have not changed count otherwise by the GPUs that there are now."""
+        before = self._base.fleet
+        return before.smallest_gpu != fleet.smallest_gpu or any(
+            name in self._base.on_node and _gpu_memory(before, name) != _gpu_memory(fleet, name) for name in self._nodes
+        )
+
+
+_Kind = tuple[str, bool, bool, Shape, int]
+"""Pods that count alike: for a label, active or waiting, not preemptible or so, of one shape, by GPUs of this size."""
+
+
+def _use_by_label(tally: Mapping[_Kind, int]) -> dict[str, QueueUse]:
+    """What so many pods of each kind add to the use of each label."""
+    out: dict[str, QueueUse] = {}
+    for (label, active, fixed, shape, gpu_memory), pods in tally.items():
+        if pods:
+            amounts = claim(shape, gpu_memory).times(pods)
+            held = amounts if active else NOTHING
+            use = QueueUse(held, held if fixed else NOTHING, amounts)
+            out[label] = out.get(label, UNUSED).plus(use)
+    return out
+
+
+def _added_up(
+    queues: Mapping[str, Queue], use: PersistentMap[str, QueueUse], more: Mapping[str, QueueUse]
+) -> PersistentMap[str, QueueUse]:
+    """The use of subtrees, with more use by label in the queues of that name and above."""
+    changes: dict[str, QueueUse] = {}
+    for label, added in more.items():
+        name = label
+        while (queue := queues.get(name)) is not None:
+            changes[name] = changes.get(name, use.get(name, UNUSED)).plus(added)
+            name = queue.parent
+    return use.changed(changes)
+
+
+def _standing(pods: Iterable[Pod]) -> tuple[bool, dict[str, int]]:
+    """Whether any of the pods waits; how many are active, by sub-group."""
+    waits, active = False, dict[str, int]()
+    for pod in pods:
+        waits = waits or pod.waits
+        if pod.active:
+            active[pod.group] = active.get(pod.group, 0) + 1
+    return waits, active
 
 
 def start_order(pod: Pod) -> tuple[bool, int, int, str]:
@@ -495,33 +514,10 @@ def start_order(pod: Pod) -> tuple[bool, int, int, str]:
     return (not pod.leader, -pod.task_priority, pod.created, pod.key)
 
 
-def _is_torn(workload: Workload, pods: Iterable[Pod]) -> bool:
-    active: dict[str, int] = {}
-    for pod in pods:
-        if pod.active:
-            active[pod.group] = active.get(pod.group, 0) + 1
-    return bool(active) and not workload.gang.stands(active)
-
-
-def _added(use: QueueUse, delta: list[int]) -> QueueUse:
-    a, f, r = (Amounts(*delta[n : n + 3]) for n in (0, 3, 6))
-    return QueueUse(use.allocated.plus(a), use.fixed.plus(f), use.requested.plus(r))
+def _key_of(pod: Pod) -> str:
+    return pod.key
 
 
 def _gpu_memory(fleet: Fleet, name: str) -> int | None:
     node = fleet.nodes.get(name)
     return node.gpu_memory if node else None
-
-
-def _put(mapping: dict[str, V], key: str, value: V | None) -> None:
-    if value:
-        mapping[key] = value
-    else:
-        mapping.pop(key, None)
-
-
-_POD_INDEXES: tuple[tuple[str, Callable[[Pod], bool]], ...] = (
-    ("terminating", lambda p: p.state is State.TERMINATING),
-    ("nominated", lambda p: p.state is State.PENDING and bool(p.nominated)),
-    ("choosy", lambda p: p.holds and bool(p.shape.pod_anti_affinity)),
-)

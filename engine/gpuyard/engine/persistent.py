@@ -1,0 +1,76 @@
+"""A mapping that is never changed: a change gives another one, which shares all that is the same in both."""
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, ValuesView
+from itertools import chain
+from typing import Any, TypeVar, overload
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+D = TypeVar("D")
+
+_PARTS = 128
+"""So that of 50,000 entries one change copies about 400; the list of the parts is no longer than that either."""
+
+_LAST = _PARTS - 1
+
+
+class PersistentMap(Mapping[K, V]):
+    """Entries in parts by their hash; equal parts of two mappings are one and the same. Made by `changed` alone."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self) -> None:
+        self._parts: list[dict[K, V]] = [{}] * _PARTS
+
+    def changed(self, changes: Mapping[K, V | None]) -> "PersistentMap[K, V]":
+        """With these entries, and without those whose value is None."""
+        if not changes:
+            return self
+        parts, copied = self._parts.copy(), set[int]()
+        for key, value in changes.items():
+            n = hash(key) & _LAST
+            if n not in copied:
+                copied.add(n)
+                parts[n] = parts[n].copy()
+            if value is None:
+                parts[n].pop(key, None)
+            else:
+                parts[n][key] = value
+        other = PersistentMap[K, V]()
+        other._parts = parts
+        return other
+
+    def __getitem__(self, key: K) -> V:
+        return self._parts[hash(key) & _LAST][key]
+
+    @overload
+    def get(self, key: K, /) -> V | None: ...
+    @overload
+    def get(self, key: K, /, default: V | D) -> V | D: ...
+    def get(self, key: K, default: Any = None) -> Any:
+        """The value of a key, or the default."""
+        return self._parts[hash(key) & _LAST].get(key, default)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._parts[hash(key) & _LAST]
+
+    def __len__(self) -> int:
+        return sum(map(len, self._parts))
+
+    def __iter__(self) -> Iterator[K]:
+        return chain.from_iterable(self._parts)
+
+    def values(self) -> ValuesView[V]:
+        """All values, in the order of the keys."""
+        return _Values(self, self._parts)
+
+
+class _Values(ValuesView[V]):
+    """The values without a look-up each."""
+
+    def __init__(self, of: PersistentMap[Any, V], parts: Iterable[dict[Any, V]]) -> None:
+        super().__init__(of)
+        self._parts = parts
+
+    def __iter__(self) -> Iterator[V]:
+        return chain.from_iterable(part.values() for part in self._parts)

@@ -1,0 +1,51 @@
+"""A changed mapping has its changes; the one before has none of them, and shares what is the same."""
+
+from gpuyard.engine.persistent import PersistentMap
+from hypothesis import given
+from hypothesis import strategies as st
+
+EMPTY = PersistentMap[str, int]()
+SOME = EMPTY.changed({"a": 1, "b": 2})
+
+
+def test_an_entry_is_new_only_in_the_mapping_that_was_made_with_it() -> None:
+    after = SOME.changed({"c": 3})
+    assert after == {"a": 1, "b": 2, "c": 3}
+    assert SOME == {"a": 1, "b": 2}
+
+
+def test_an_entry_that_is_none_is_gone() -> None:
+    assert SOME.changed({"a": None, "nobody": None}) == {"b": 2}
+
+
+def test_without_a_change_it_is_the_same_mapping() -> None:
+    assert SOME.changed({}) is SOME
+
+
+def test_it_answers_as_any_mapping() -> None:
+    assert (SOME["a"], SOME.get("b"), SOME.get("c"), SOME.get("c", 7)) == (1, 2, None, 7)
+    assert "a" in SOME
+    assert "c" not in SOME
+    assert len(SOME) == 2
+    assert sorted(SOME) == ["a", "b"]
+    assert sorted(SOME.values()) == [1, 2]
+    assert bool(SOME)
+    assert not EMPTY
+
+
+CHANGES = st.dictionaries(st.integers(0, 999), st.one_of(st.none(), st.integers()), max_size=300)
+
+
+@given(st.lists(CHANGES, max_size=5))
+def test_after_any_changes_it_equals_a_dict_that_was_changed_alike(steps: list[dict[int, int | None]]) -> None:
+    mapping, plain, earlier = (
+        PersistentMap[int, int](),
+        dict[int, int](),
+        list[tuple[PersistentMap[int, int], dict[int, int]]](),
+    )
+    for changes in steps:
+        earlier.append((mapping, dict(plain)))
+        mapping = mapping.changed(changes)
+        plain = {key: value for key, value in {**plain, **changes}.items() if value is not None}
+        assert mapping == plain
+    assert all(before == then for before, then in earlier)
