@@ -22,7 +22,6 @@ from gpuyard.engine.model import GPU, Promise
 from gpuyard.engine.plan import Cycle
 from gpuyard.engine.reasons import waiting_reasons
 from gpuyard.engine.result import Bind
-from gpuyard.engine.snapshot import Snapshot
 from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.ledger import Ledger, Phase
 from gpuyard.extender.planner.checking import has_room, still_holds
@@ -148,7 +147,7 @@ class Planner:
         leaving = [uid for run in self._runs.values() if not run.why_not for uid in run.plan.victims]
         snapshot = self._observer.snapshot(self._open_promises(), leaving, now, int(self._today()))
         if not (any(snapshot.waiting.values()) or snapshot.torn):
-            await self._publish(snapshot, Accounts.of(snapshot, settings.fairshare_k))
+            await self._publish(Accounts.of(snapshot, settings.fairshare_k))
             return
         cycle = Cycle(snapshot, settings, spared=self._ledger.granted)
         await step(cycle, self._clock)
@@ -156,7 +155,7 @@ class Planner:
         self._observer.come_back(cycle)
         await self._carry_out(cycle)
         self._count_on(cycle)
-        await self._publish(snapshot, cycle.accounts)
+        await self._publish(cycle.accounts)
         self._tell(cycle)
 
     def _open_promises(self) -> list[Promise]:
@@ -200,10 +199,10 @@ class Planner:
 
     # --- what others see of it ---
 
-    async def _publish(self, snapshot: Snapshot, accounts: Accounts) -> None:
+    async def _publish(self, accounts: Accounts) -> None:
         for name, account in accounts.by_name.items():
             self._metrics.fair_share.labels(name).set(account.fair_share.gpu / GPU)
-        await self._queues.write(statuses(snapshot, accounts))
+        await self._queues.write(statuses(self._ledger.snapshot, accounts))
 
     def _tell(self, cycle: Cycle) -> None:
         reasons = waiting_reasons(cycle)

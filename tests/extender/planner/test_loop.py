@@ -1,0 +1,284 @@
+"""The planner over a ledger in memory: what it writes, whom it evicts, what it keeps, and how it goes on."""
+
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from gpuyard.common.kube.errors import UnreachableError
+from gpuyard.extender.planner.loop import REFUSED_AFTER, Planner
+from gpuyard.extender.planner.metrics import PlannerMetrics
+from prometheus_client import CollectorRegistry
+
+from tests.extender.builders import Bench, Json, node, pod, queue
+from tests.extender.planner.builders import BUSY, TWO_BUDGETS, Api
+
+if TYPE_CHECKING:
+    from gpuyard.common.kube.client import Client
+    from gpuyard.common.kube.events import Recorder
+    from gpuyard.common.kube.objects import ObjectReference
+
+PLANS = "/apis/gpuyard.io/v1alpha1/plans/"
+
+
+class Ear:
+    """Hears events."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, str]] = []
+
+    def emit(self, regarding: "ObjectReference", reason: str, note: str, **_: str) -> None:
+        assert note
+        self.heard.append((regarding.name, reason))
+
+
+class Stage:
+    """A bench with a planner, and an API server that does what it is told at once."""
+
+    def __init__(self, *things: Json) -> None:
+        self.bench = Bench(*things)
+        self.api = Api()
+        self.ear = Ear()
+        for thing in things:
+            if thing["kind"] in ("Pod", "Queue"):
+                self.api.put(path(thing), thing)
+        self.planner = self.another()
+
+    def another(self) -> Planner:
+        """A planner that has just begun to lead."""
+        return Planner(
+            cast("Client", self.api),
+            self.bench.ledger,
+            self.bench.translator,
+            lambda: self.bench.config,
+            recorder=cast("Recorder", self.ear),
+            metrics=PlannerMetrics(CollectorRegistry()),
+            clock=lambda: self.bench.now,
+            today=lambda: self.bench.today,
+        )
+
+    async def look(self, *, after: float = 1) -> None:
+        self.bench.now += after
+        self.bench.today += after
+        await self.planner.look()
+
+    def submit(self, *things: Json) -> None:
+        for thing in things:
+            self.api.put(path(thing), thing)
+        self.bench.put(*things)
+
+    def gone(self, thing: Json) -> None:
+        """A pod that was evicted has left."""
+        self.api.objects.pop(path(thing))
+        self.bench.drop(thing)
+
+    def evicted(self) -> list[str]:
+        return [one.split("/")[-2] for one in self.api.wrote("create") if one.endswith("/eviction")]
+
+    def plans(self) -> list[Json]:
+        return [one for name, one in self.api.objects.items() if name.startswith(PLANS)]
+
+    def states(self) -> list[str]:
+        return [one.get("status", {}).get("state", "Running") for one in self.plans()]
+
+    def kept(self) -> dict[str, str]:
+        return {one.pod.removeprefix("ns/"): one.node for one in self.bench.ledger.promises.all}
+
+
+def path(thing: Json) -> str:
+    if thing["kind"] == "Queue":
+        return f"/apis/scheduling.run.ai/v2/queues/{thing['metadata']['name']}"
+    return f"/api/v1/namespaces/ns/pods/{thing['metadata']['name']}"
+
+
+def running(name: str, queue: str, gpus: int, on: str, *, age: int = 0) -> Json:
+    return pod(name, queue, gpus, on=on, created=f"2026-01-01T00:00:{age:02}Z")
+
+
+def eviction(name: str) -> tuple[str, str]:
+    return "create", f"/api/v1/namespaces/ns/pods/{name}/eviction"
+
+
+OLD, NEW = running("old", "lent", 4, "n1", age=1), running("new", "lent", 4, "n1", age=2)
+CLAIM = pod("claim", "own", 4)
+
+
+@pytest.fixture
+def stage() -> Stage:
+    """A node full of a borrower's pods, and an owner who wants his half back."""
+    return Stage(node("n1"), queue("lent", quota=4), queue("own", quota=4), OLD, NEW, CLAIM)
+
+
+async def test_a_plan_is_written_before_its_first_eviction(stage: Stage) -> None:
+    await stage.look()
+    assert stage.evicted() == ["new"]
+    written = [one for one in stage.api.wrote("create") if one.startswith(PLANS) or one.endswith("/eviction")]
+    assert written[0].startswith(PLANS)
+    (plan,) = stage.plans()
+    assert (plan["spec"]["phase"], plan["spec"]["queue"], plan["spec"]["workload"]) == ("reclaim", "own", "ns/claim")
+    assert plan["status"]["evicted"] == ["uid-new"]
+
+
+async def test_the_victim_hears_why(stage: Stage) -> None:
+    await stage.look()
+    assert ("new", "Evicted") in stage.ear.heard
+
+
+async def test_nobody_is_evicted_twice_while_the_victim_is_leaving(stage: Stage) -> None:
+    await stage.look()
+    stage.bench.put(OLD | {"metadata": OLD["metadata"] | {"labels": {"x": "y", **OLD["metadata"]["labels"]}}})
+    for _ in range(3):
+        await stage.look()
+    assert stage.evicted() == ["new"]
+    assert len(stage.plans()) == 1
+
+
+async def test_the_room_is_kept_for_the_claimant_and_given_to_nobody_else(stage: Stage) -> None:
+    await stage.look()
+    stage.gone(NEW)
+    await stage.look()
+    assert stage.kept() == {"claim": "n1"}
+    assert not stage.bench.passes(pod("thief", "lent", 4))
+    assert stage.bench.filter(CLAIM).node_names == ["n1"]
+
+
+async def test_a_plan_is_kept_once_the_claimant_stands(stage: Stage) -> None:
+    await stage.look()
+    stage.gone(NEW)
+    stage.bench.put(pod("claim", "own", 4, on="n1"))
+    await stage.look()
+    assert stage.states() == ["Kept"]
+    assert stage.kept() == {}
+
+
+async def test_a_plan_whose_claimant_is_gone_ends_and_keeps_nothing(stage: Stage) -> None:
+    stage.api.errors[eviction("new")] = BUSY
+    await stage.look()
+    stage.gone(CLAIM)
+    await stage.look()
+    assert stage.states() == ["Impossible"]
+    assert stage.kept() == {}
+
+
+async def test_a_disruption_budget_puts_an_eviction_off(stage: Stage) -> None:
+    stage.api.errors[eviction("new")] = BUSY
+    await stage.look()
+    assert (stage.evicted(), stage.states()) == (["new"], ["Running"])
+    await stage.look(after=0.5)
+    assert stage.evicted() == ["new"]
+    stage.api.errors.clear()
+    await stage.look()
+    assert stage.evicted() == ["new", "new"]
+    assert stage.plans()[0]["status"]["evicted"] == ["uid-new"]
+
+
+async def test_a_budget_that_holds_on_ends_the_plan(stage: Stage) -> None:
+    stage.api.errors[eviction("new")] = BUSY
+    for _ in range(8):
+        await stage.look(after=10)
+        if stage.states() == ["Impossible"]:
+            break
+    assert stage.states()[0] == "Impossible"
+    assert "ns/new cannot be evicted" in stage.plans()[0]["status"]["message"]
+
+
+async def test_whom_nobody_can_ever_evict_ends_the_plan_at_once(stage: Stage) -> None:
+    stage.api.errors[eviction("new")] = TWO_BUDGETS
+    await stage.look()
+    assert stage.states() == ["Impossible"]
+
+
+async def test_room_that_nobody_takes_is_given_up_after_a_while(stage: Stage) -> None:
+    await stage.look()
+    stage.gone(NEW)
+    await stage.look()
+    await stage.look(after=REFUSED_AFTER)
+    await stage.look()
+    assert stage.states()[0] == "Impossible"
+    assert "kube-scheduler does not offer n1 to ns/claim" in stage.plans()[0]["status"]["message"]
+
+
+async def test_a_new_leader_goes_on_where_the_last_one_stopped(stage: Stage) -> None:
+    stage.api.errors["patch", next_status(stage)] = UnreachableError("killed")
+    with pytest.raises(UnreachableError):
+        await stage.look()
+    stage.api.errors.clear()
+    leaving = NEW | {"metadata": NEW["metadata"] | {"deletionTimestamp": "2027-01-15T08:00:31Z"}}
+    stage.bench.put(leaving)
+    stage.planner = stage.another()
+    await stage.planner.resume()
+    assert stage.kept() == {"claim": "n1"}
+    await stage.look()
+    assert stage.evicted() == ["new"]
+    stage.gone(leaving)
+    stage.bench.put(pod("claim", "own", 4, on="n1"))
+    await stage.look()
+    assert stage.states() == ["Kept"]
+
+
+def next_status(stage: Stage) -> str:
+    """Where the status of the next plan will be written: names are made of what is decided, and when."""
+    from gpuyard.engine.plan import Cycle  # noqa: PLC0415
+    from gpuyard.extender.planner.deciding import decided  # noqa: PLC0415
+
+    cycle = Cycle(stage.bench.ledger.snapshot.at(int(stage.bench.today) + 1), stage.bench.config.engine)
+    cycle.run()
+    return f"{PLANS}{decided(cycle)[0].name}/status"
+
+
+async def test_a_plan_that_cannot_be_written_evicts_nobody(stage: Stage) -> None:
+    stage.api.errors["create", next_status(stage).removesuffix("/status")] = UnreachableError("no answer")
+    with pytest.raises(UnreachableError):
+        await stage.look()
+    assert (stage.evicted(), stage.kept()) == ([], {})
+
+
+async def test_what_preempt_granted_is_left_alone(stage: Stage) -> None:
+    urgent = pod("urgent", "lent", 4, priorityClassName="build-preemptible")
+    stage.submit(urgent)
+    answer = stage.bench.preempt(urgent, {"n1": {"Pods": [{"UID": "uid-new"}], "NumPDBViolations": 0}})
+    assert answer.node_name_to_meta_victims
+    await stage.look()
+    assert stage.evicted() == []
+
+
+async def test_a_bare_pod_that_is_moved_comes_back_once_under_its_name() -> None:
+    one, two = running("one", "team", 2, "n1", age=1), running("two", "team", 2, "n2", age=2)
+    stage = Stage(node("n1", 4), node("n2", 4), queue("team"), one, two, pod("big", "team", 4))
+    await stage.look()
+    assert stage.evicted() == ["two"]
+    assert stage.kept() == {"big": "n2", "two": "n1"}
+    assert any("controllerrevisions" in name for name in stage.api.objects)
+    stage.gone(two)
+    await stage.look()
+    made = stage.api.objects[path(two)]
+    assert made["metadata"]["annotations"]["gpuyard.io/moved-from"] == "uid-two"
+    assert not any("controllerrevisions" in name for name in stage.api.objects)
+    stage.bench.put(pod("two", "team", 2, status={"phase": "Pending"}) | {"metadata": made["metadata"]})
+    await stage.look()
+    again = [one for one in stage.api.wrote("create") if one == path(two)]
+    assert len(again) == 1
+    assert stage.states() == ["Running"]
+
+
+async def test_a_quiet_cluster_is_not_looked_at_again(stage: Stage) -> None:
+    await stage.look()
+    before = len(stage.api.calls)
+    for _ in range(3):
+        await stage.look()
+    assert len(stage.api.calls) == before
+
+
+async def test_queues_say_what_they_hold_and_are_due(stage: Stage) -> None:
+    await stage.look()
+    status: Any = stage.api.objects["/apis/scheduling.run.ai/v2/queues/lent"]["status"]
+    assert status["allocated"]["nvidia.com/gpu"] == "8"
+    assert status["fairShare"]["nvidia.com/gpu"] == "4"
+    assert {"type": "OverQuota", "status": "True"} in status["conditions"]
+
+
+async def test_a_waiting_pod_hears_its_reason_once() -> None:
+    stage = Stage(node("n1"), queue("lent", quota=8), queue("own", quota=0), OLD, NEW, CLAIM)
+    for label in "xyz":
+        stage.bench.put(node("n1"), queue("own", quota=0, parent=""))
+        stage.bench.put(queue(label))
+        await stage.look()
+    assert stage.ear.heard == [("claim", "ReclaimNotAllowed")]
