@@ -1,24 +1,34 @@
 """Bodies that nobody meant: every one is answered in the verb's own form, and an error changes nothing."""
 
 import json
-from collections.abc import Coroutine
-from typing import Any
+import random
+from collections.abc import Coroutine, Iterator
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
+import pytest
+from gpuyard.common.kube.errors import ApiError
+from gpuyard.common.kube.resources import Address
+from gpuyard.extender.binding import Binder
 from gpuyard.extender.ledger import Ledger
 from gpuyard.extender.server import Verb, _answer
-from gpuyard.extender.wire import CANDIDATES, PREEMPTION, FilterAnswer, PreemptAnswer, write
+from gpuyard.extender.wire import BINDING, CANDIDATES, PREEMPTION, BindAnswer, FilterAnswer, PreemptAnswer, write
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.extender.builders import Bench, Json, node, pod, queue
+
+if TYPE_CHECKING:
+    from gpuyard.common.kube.client import Client
 
 POD = pod("p", "team", 2, annotations={"pod-group-name": "g"}, labels={"priorityClassName": "build"})
 CALLS: dict[str, Json] = {
     "filter": {"Pod": POD, "Nodes": None, "NodeNames": ["n1", "n2"]},
     "prioritize": {"Pod": POD, "Nodes": {"items": [node("n1"), node("n2")]}, "NodeNames": None},
     "preempt": {"Pod": POD, "NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": "uid-a"}], "NumPDBViolations": 0}}},
+    "bind": {"PodName": "p", "PodNamespace": "ns", "PodUID": "uid-p", "Node": "n1"},
 }
+ODD_VALUES: list[object] = [None, True, -1, 2**70, 0.5, "", "x", "9" * 400, [], {}, [{"name": "x"}], "n1", "uid-a", "team"]
 VALUES = st.one_of(
     st.none(),
     st.booleans(),
@@ -55,7 +65,21 @@ def verbs(bench: Bench) -> dict[str, Verb[Any]]:
         "filter": Verb("filter", CANDIDATES, bench.verbs.filter, lambda why: FilterAnswer(error=why)),
         "prioritize": Verb("prioritize", CANDIDATES, bench.verbs.prioritize, lambda _: []),
         "preempt": Verb("preempt", PREEMPTION, bench.verbs.preempt, lambda _: PreemptAnswer()),
+        "bind": Verb("bind", BINDING, binder(bench).bind, BindAnswer),
     }
+
+
+class Api:
+    """An API server that has none of the pods."""
+
+    async def create(self, address: Address, _body: object) -> None:
+        raise ApiError(f"POST {address.about}", 404, "NotFound", "there is no such pod")
+
+
+def binder(bench: Bench) -> Binder:
+    made = Binder(bench.ledger, unavailable=lambda: None, clock=lambda: bench.now)
+    made.client = cast("Client", Api())
+    return made
 
 
 def bench() -> Bench:
@@ -100,3 +124,29 @@ def test_a_call_with_one_field_changed(data: st.DataObject, verb: str) -> None:
 def test_a_call_with_junk_in_it(junk: bytes, at: int, verb: str) -> None:
     body = json.dumps(CALLS[verb]).encode()
     ask(bench(), verb, body[:at] + junk + body[at:])
+
+
+def odd_bodies(chance: random.Random, count: int) -> Iterator[tuple[str, bytes]]:
+    """Calls of all verbs: half of them with one field changed, the others with junk in them."""
+    places = {verb: paths(thing) for verb, thing in CALLS.items()}
+    for number in range(count):
+        verb = chance.choice(list(CALLS))
+        if number % 2:
+            yield (
+                verb,
+                json.dumps(changed(CALLS[verb], chance.choice(places[verb]), chance.choice(ODD_VALUES))).encode(),
+            )
+        else:
+            body = json.dumps(CALLS[verb]).encode()
+            at = chance.randrange(len(body) + 1)
+            yield verb, body[:at] + chance.randbytes(chance.randrange(64)) + body[at + chance.randrange(3) :]
+
+
+@pytest.mark.row("E-13", case="junk")
+@pytest.mark.parametrize("count", [4_000, pytest.param(100_000, marks=pytest.mark.soak)])
+def test_many_bodies_of_all_verbs_one_after_the_other(count: int) -> None:
+    of = bench()
+    for verb, body in odd_bodies(random.Random(count), count):
+        of.now += 1
+        ask(of, verb, body)
+    assert of.passes(pod("p", "team", 2)), "it still answers as it should"

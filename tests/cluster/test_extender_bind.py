@@ -1,0 +1,83 @@
+"""`bind` against the real API server: what it answers, and what a failed one gives back."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.cluster.yard import Yard
+
+pytestmark = pytest.mark.ground("processes")
+
+NOBODY = "nobody-schedules-this"
+"""A scheduler that does not exist: these pods wait until the tests bind them."""
+
+
+def waiting(yard: Yard, name: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - parts of a Pod
+    """A pod that only the test binds, as the API server has it."""
+    yard.submit(name, schedulerName=NOBODY, **more)
+    return yard.pods()[name]
+
+
+def bind(yard: Yard, pod: dict[str, Any], node: str, uid: str = "") -> str:
+    """The error that `bind` answers; empty: bound."""
+    meta = pod["metadata"]
+    told = {"PodName": meta["name"], "PodNamespace": meta["namespace"], "PodUID": uid or meta["uid"], "Node": node}
+    error: str = yard.ask("bind", told)["Error"]
+    return error
+
+
+@pytest.mark.row("E-12", case="bound")
+def test_a_pod_is_bound_to_its_node(yard: Yard) -> None:
+    assert bind(yard, waiting(yard, "p"), "node-1") == ""
+    assert yard.pods()["p"]["spec"]["nodeName"] == "node-1"
+
+
+@pytest.mark.row("E-12", case="repeated")
+def test_binding_it_there_again_is_success(yard: Yard) -> None:
+    pod = waiting(yard, "p")
+    assert [bind(yard, pod, "node-1") for _ in range(3)] == ["", "", ""]
+
+
+@pytest.mark.row("E-12", case="conflict")
+def test_a_pod_that_is_bound_elsewhere_stays_there(yard: Yard) -> None:
+    pod = waiting(yard, "p")
+    assert bind(yard, pod, "node-1") == ""
+    assert "bound to node node-1 already" in bind(yard, pod, "node-2")
+    assert yard.pods()["p"]["spec"]["nodeName"] == "node-1"
+
+
+@pytest.mark.row("E-12", case="gone")
+def test_a_pod_that_is_gone_gives_back_what_was_reserved(yard: Yard) -> None:
+    queue = yard.queue("team", limit=1)
+    gone = yard.pod("gone", queue) | {"metadata": yard.pod("gone", queue)["metadata"] | {"uid": "there-was-one"}}
+    yard.until(partial(passes, yard, gone), 15, "the queue is known")
+    other = yard.pod("other", queue) | {"metadata": yard.pod("other", queue)["metadata"] | {"uid": "another"}}
+    assert not passes(yard, other), "the only GPU is reserved"
+    assert "not found" in bind(yard, gone, "node-1")
+    assert passes(yard, other)
+
+
+@pytest.mark.row("E-12", case="uid-mismatch")
+def test_another_pod_of_the_same_name_is_not_bound(yard: Yard) -> None:
+    pod = waiting(yard, "p")
+    assert bind(yard, pod, "node-1", uid="of-an-earlier-one")
+    assert "nodeName" not in yard.pods()["p"]["spec"]
+
+
+def test_parts_of_a_gpu_say_which_gpu_they_share(yard: Yard) -> None:
+    queue = yard.queue("team")
+    for name in ("a", "b"):
+        pod = waiting(yard, name, queue=queue, gpus=0, annotations={"gpu-fraction": "0.5"})
+        yard.until(partial(passes, yard, pod), 15, f"{name} may go")
+        assert bind(yard, pod, "node-3") == ""
+    labels = {pod["metadata"]["labels"].get("runai-gpu-group") for pod in yard.pods().values()}
+    assert labels == {"gpu-0"}
+
+
+def passes(yard: Yard, pod: dict[str, Any]) -> bool:
+    """Whether `filter` lets a pod through."""
+    return bool(yard.filter(pod)["NodeNames"])
