@@ -41,15 +41,14 @@ def set_up(said: list[str] | None = None) -> Any:  # noqa: ANN401 - a Recording,
     return kind_stage.set_up("demo", (said if said is not None else []).append)
 
 
-def test_the_image_is_there_before_what_runs_it_and_the_crds_before_who_reads_them(cluster: Recording) -> None:
+def test_the_image_is_there_before_what_runs_it_and_all_comes_with_one_apply(cluster: Recording) -> None:
     set_up()
     order = [
         next(place for place, call in enumerate(cluster.calls) if text in call)
         for text in (
             "load the-image",
-            "manifests/crds",
-            "condition=established",
             "-k",
+            "condition=established",
             "topology.yml",
             "rollout status",
         )

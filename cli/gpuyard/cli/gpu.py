@@ -1,17 +1,15 @@
 """`gpuyard gpu`: see the mock GPUs of a cluster, and change them."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import NoReturn, TypeVar
+from typing import TypeVar
 
 import click
 import msgspec
 import yaml
+from gpuyard.cli.calling import BAD_INPUT, calling, end
 from gpuyard.cli.gpus import Row, index_of, name_lines, rows, table_lines
-from gpuyard.common.kube.access import find_access
 from gpuyard.common.kube.client import Client
-from gpuyard.common.kube.errors import KubeError
 from gpuyard.common.kube.resources import CONFIG_MAPS, PODS
 from gpuyard.common.topology.document import TopologyError
 from gpuyard.common.topology.editing import change
@@ -19,8 +17,6 @@ from gpuyard.common.topology.maps import GENERATED_LABEL, KEY, NAMESPACE, PREFIX
 
 T = TypeVar("T")
 
-BAD_INPUT = 2
-UNREACHABLE = 3
 FALLEN_OFF_THE_BUS = 79
 
 
@@ -34,21 +30,10 @@ class Cluster:
 
 
 def _asking(work: Callable[[Client], Awaitable[T]], cluster: Cluster) -> T:
-    async def ask() -> T:
-        async with Client(await find_access(cluster.kubeconfig, cluster.context), agent="gpuyard-cli") as client:
-            return await work(client)
-
     try:
-        return asyncio.run(ask())
+        return calling(work, cluster.kubeconfig, cluster.context)
     except TopologyError as error:
-        _end(str(error), BAD_INPUT)
-    except KubeError as error:
-        _end(str(error), UNREACHABLE)
-
-
-def _end(message: str, code: int) -> NoReturn:
-    click.echo(message, err=True)
-    raise SystemExit(code)
+        end(str(error), BAD_INPUT)
 
 
 @click.group()
