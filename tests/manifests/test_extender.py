@@ -61,11 +61,13 @@ def test_it_asks_for_no_gpu_so_that_it_never_waits_for_itself(container: dict[st
     assert not set(config.MANAGED) & set(container["resources"]["limits"])
 
 
-def test_it_may_write_nothing_but_pods() -> None:
+def test_it_may_write_what_its_work_is_and_nothing_else() -> None:
     rules = objects()["ClusterRole"]["rules"]
     writes = {(verb, resource) for rule in rules for verb in rule["verbs"] for resource in rule["resources"]}
     assert {(verb, resource) for verb, resource in writes if verb not in ("get", "list", "watch")} == {
-        ("patch", "pods")
+        *(("patch", one) for one in ("pods", "plans/status", "queues/status", "events")),
+        *(("create", one) for one in ("pods", "pods/eviction", "controllerrevisions", "plans", "events")),
+        *(("delete", one) for one in ("pods", "controllerrevisions", "plans")),
     }
     assert not any("*" in (*rule["verbs"], *rule["resources"], *rule["apiGroups"]) for rule in rules)
 
