@@ -19,7 +19,7 @@ from gpuyard.common.version import __version__
 from gpuyard.sandbox import SandboxError, Spec, kind
 from gpuyard.sandbox.folders import Folders
 from gpuyard.sandbox.kind import config, debian, product
-from gpuyard.sandbox.kind.private import PrivateEngine
+from gpuyard.sandbox.kind.private import NETWORK, PrivateEngine
 from gpuyard.sandbox.kind.report import report
 from gpuyard.sandbox.progress import Progress
 
@@ -252,6 +252,7 @@ def other_engine(tmp_path: Path) -> Iterator[PrivateEngine]:
     """One more engine, with a running container; nobody's sandbox is in it."""
     engine = PrivateEngine(tmp_path / "engine")
     docker = engine.start(Progress())
+    docker.ask("network", "rm", NETWORK)  # kind makes it, as in any engine of a user
     docker.ask("network", "create", "theirs")
     base = debian.base(docker, Folders.of_user(), Progress())
     docker.ask("run", "--detach", "--name", "theirs", "--network", "theirs", base, "sleep", "infinity")
@@ -284,7 +285,7 @@ def inventory(docker: Docker) -> dict[str, list[str]]:
         "networks": sorted(docker.lines("network", "ls", "--format", "{{.ID}} {{.Name}}")),
         "volumes": docker.lines("volume", "ls", "--quiet"),
         "images": sorted(docker.lines("image", "ls", "--format", "{{.ID}} {{.Repository}}:{{.Tag}}")),
-        "packet filter": packet_filter("iptables"),
+        "packet filter": [*packet_filter("iptables"), *packet_filter("ip6tables")],
     }
 
 

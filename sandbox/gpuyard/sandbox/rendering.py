@@ -1,4 +1,4 @@
-"""Renders the manifests that are applied without a checkout: `python -m gpuyard.sandbox.rendering` (`make manifests`)."""
+"""Renders the manifests that are applied without a checkout: what `make manifests` runs."""
 
 from __future__ import annotations
 

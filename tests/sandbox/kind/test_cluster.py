@@ -26,6 +26,8 @@ class World:
         self.done: list[str] = []
         self.healthy = True
         self.engine_there = True
+        self.private = True
+        self.networks = ["bridge"]
         monkeypatch.setattr("gpuyard.sandbox.kind.engines.engine", self._engine)
         monkeypatch.setattr("gpuyard.sandbox.kind.engines.release", lambda *_: self.done.append("release"))
         monkeypatch.setattr("gpuyard.sandbox.kind.images.node", lambda *_: "an-image")
@@ -35,12 +37,14 @@ class World:
         monkeypatch.setattr(Cluster, "create", lambda one, *_: self.done.append(f"create {one.name}"))
         monkeypatch.setattr(Cluster, "delete", lambda one: self.done.append(f"delete {one.name}"))
         monkeypatch.setattr(Docker, "answers", lambda _: self.engine_there)
+        monkeypatch.setattr(Docker, "lines", lambda *_: self.networks)
+        monkeypatch.setattr(Docker, "ask", lambda _, *words: self.done.append(" ".join(words)))
 
     def _engine(self, _: Folders, __: object, *, private: bool | None = None) -> Engine:
         if not self.engine_there:
             raise SandboxError("Docker engine", "none answers")
         self.done.append(f"engine {private}")
-        return Engine(Docker({"DOCKER_HOST": "unix:///x"}), private=True)
+        return Engine(Docker({"DOCKER_HOST": "unix:///x"}), private=self.private)
 
     def up(self, name: str = "mine", nodes: int = 2) -> Cluster:
         return clusters.up(Spec(name=name, nodes=nodes), folders=self.folders, say=lambda _: None)
@@ -96,6 +100,26 @@ def test_down_of_the_last_one_lets_the_engine_go(world: World) -> None:
     assert world.done == ["delete one"]
     assert world.down("two")
     assert world.done == ["delete one", "delete two", "release"]
+
+
+def test_in_a_users_engine_the_network_that_we_made_goes_with_the_last_sandbox(world: World) -> None:
+    world.private = False
+    world.up("one")
+    world.networks.append("kind")
+    world.up("two")
+    world.down("one")
+    world.done.clear()
+    world.down("two")
+    assert world.done == ["delete two", "network rm kind", "release"]
+
+
+def test_in_a_users_engine_a_network_that_was_there_stays(world: World) -> None:
+    world.private = False
+    world.networks.append("kind")
+    world.up()
+    world.done.clear()
+    world.down()
+    assert world.done == ["delete mine", "release"]
 
 
 def test_down_of_nothing_says_so_and_still_cleans_up_after_a_crash(world: World) -> None:

@@ -23,6 +23,7 @@ from gpuyard.sandbox.errors import LINES_SHOWN, SandboxError, last_lines
 from gpuyard.sandbox.folders import Folders
 from gpuyard.sandbox.kind import config, engines, images
 from gpuyard.sandbox.kind.docker import Docker
+from gpuyard.sandbox.kind.private import NETWORK
 from gpuyard.sandbox.locks import held
 from gpuyard.sandbox.progress import Progress
 from gpuyard.sandbox.spec import Spec
@@ -44,6 +45,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     engine: dict[str, str]
     private: bool
     programs: dict[str, Path]
+    network: bool = False
+    """Whether the network in a user's engine is of our making, so that the last `down` removes it."""
 
 
 @dataclass(frozen=True)
@@ -200,6 +203,9 @@ def down(name: str, *, folders: Folders | None = None, say: Say | None = None) -
             if not cluster.docker.answers():
                 engines.engine(folders, say, private=cluster.record.private)
             cluster.delete()
+            if cluster.record.network:
+                with contextlib.suppress(SandboxError):  # somebody else's cluster is in it by now
+                    cluster.docker.ask("network", "rm", NETWORK)
         found = folder.exists()
         shutil.rmtree(folder, ignore_errors=True)
         if not names(folders=folders):
@@ -237,7 +243,19 @@ def _engine(folder: Path, before: Cluster | None, folders: Folders, say: Say) ->
 
 def _record(spec: Spec, engine: Engine, folders: Folders, say: Say) -> Record:
     programs = {name: found.path for name, found in binaries.ensure(("kind", "kubectl"), folders, say).items()}
-    return Record(spec=spec, engine=dict(engine.docker.variables), private=engine.private, programs=programs)
+    return Record(
+        spec=spec,
+        engine=dict(engine.docker.variables),
+        private=engine.private,
+        programs=programs,
+        network=not engine.private and _makes_network(engine.docker, folders),
+    )
+
+
+def _makes_network(docker: Docker, folders: Folders) -> bool:
+    """Whether kind's network is not there yet, or a sandbox of ours has made it."""
+    ours = [found.record.network for name in names(folders=folders) if (found := find(name, folders=folders))]
+    return any(ours) or NETWORK not in docker.lines("network", "ls", "--format", "{{.Name}}")
 
 
 def _write_record(cluster: Cluster) -> None:
