@@ -1,4 +1,4 @@
-"""A kustomization that kubectl refuses is told with kubectl's words; tests/cluster/test_install.py has the real ones."""
+"""What kubectl refuses is told in its words; the real kustomizations are in tests/cluster/test_install.py."""
 
 from __future__ import annotations
 
