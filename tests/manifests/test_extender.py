@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 import yaml
+from gpuyard.common.settings import load
 from gpuyard.extender import leadership
+from gpuyard.extender.config import ExtenderConfig
 from gpuyard.sandbox.kind import config, product
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
@@ -88,8 +90,19 @@ def test_the_service_leads_to_the_one_pod_that_carries_the_leaders_label() -> No
 
 def test_of_two_the_one_with_the_lease_answers(container: dict[str, Any]) -> None:
     assert objects()["Deployment"]["spec"]["replicas"] == 2
-    assert container["args"] == ["--lease-namespace=$(POD_NAMESPACE)"]
+    assert "--lease-namespace=$(POD_NAMESPACE)" in container["args"]
     assert [each["name"] for each in container["env"]] == ["POD_NAME", "POD_NAMESPACE"]
+
+
+def test_its_settings_can_be_read_and_are_the_defaults(
+    pod: dict[str, Any], container: dict[str, Any], tmp_path: Path
+) -> None:
+    [(name, text)] = objects()["ConfigMap"]["data"].items()
+    [mount], [volume] = container["volumeMounts"], pod["volumes"]
+    assert volume == {"name": mount["name"], "configMap": {"name": objects()["ConfigMap"]["metadata"]["name"]}}
+    assert f"--config={mount['mountPath']}/{name}" in container["args"]
+    (tmp_path / name).write_text(text)
+    assert load(tmp_path / name, ExtenderConfig) == ExtenderConfig()
 
 
 def test_the_lease_is_the_only_one_that_it_may_write() -> None:

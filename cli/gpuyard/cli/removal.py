@@ -12,8 +12,9 @@ from gpuyard.cli import remains
 from gpuyard.cli.inventory import INSTANCE, PART_OF, Kind, Thing, kinds, ours, strangers
 from gpuyard.common.kube.client import Client, Json, Patch, Selector
 from gpuyard.common.kube.errors import ApiError
-from gpuyard.common.kube.resources import NODES, PODS, Resource
+from gpuyard.common.kube.resources import CONTROLLER_REVISIONS, NODES, PODS, Resource
 from gpuyard.common.topology.cluster_node import ClusterNode
+from gpuyard.extender.planner.moving import MOVED_FROM, OF_PLAN, Found, bring_back
 from gpuyard.extender.waker import POKE
 from gpuyard.gfd.owned import MANAGER, LabelledNode, body, owned
 
@@ -58,6 +59,7 @@ class Removal:
                 held = await self._clean_nodes()
             else:
                 await self._clean_pods()
+                left += await self._finish_moves()
             left += await self._remove(half, found, known)
             await self._remove_crds(found, everything=crds)
         return left + await self._let_go(held, wait=wait)
@@ -130,6 +132,23 @@ class Removal:
             await self._try(self._client.patch(PODS.named(meta["name"], meta["namespace"]), _UNPOKED))
         if poked:
             self._say(f"{len(poked)} pods: annotation {POKE} removed")
+
+    async def _finish_moves(self) -> list[str]:
+        """Make the pods anew that were on their way to another node: their specs are in our keeping alone."""
+        kept = await self._client.items(CONTROLLER_REVISIONS.within(), Selector(labels=OF_PLAN))
+        return [problem for revision in kept if (problem := await self._finish_move(revision))]
+
+    async def _finish_move(self, revision: Json) -> str:
+        meta = revision["data"]["metadata"]
+        pod, uid = f"{meta['namespace']}/{meta['name']}", meta["annotations"][MOVED_FROM]
+
+        async def back() -> bool:
+            return await bring_back(self._client, pod, uid) is not Found.LEAVING
+
+        if not await self._until(back):
+            return f"pod {pod} should have been moved and does not end; {revision['metadata']['name']} keeps its spec"
+        self._say(f"pod {pod} was being moved, and is there again")
+        return ""
 
     # --- objects ---
 
