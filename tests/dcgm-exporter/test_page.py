@@ -148,6 +148,7 @@ def test_each_slice_has_series_of_its_own_under_its_cards_identity() -> None:
     assert not [name for name in names(text) if any(part in name for part in NOT_PER_SLICE)]
 
 
+@pytest.mark.row("M-39")
 def test_a_slices_memory_adds_up_to_the_slice() -> None:
     found = values(page(nodes(CUT)))
     sums = [sum(row) for row in zip(*(found[f"DEV_FB_{part}"] for part in ("FREE", "USED", "RESERVED")), strict=True)]

@@ -23,8 +23,8 @@ def test_memory_adds_up_and_an_idle_card_idles(name: str, percent: int, memory: 
     found = values(page(nodes(usage, profile.product, profile.memory, extra=f", fbReserved: {reserved}")))
     assert found["DEV_FB_FREE"][0] + found["DEV_FB_USED"][0] + found["DEV_FB_RESERVED"][0] == profile.memory
     assert min(found["DEV_FB_FREE"][0], found["DEV_FB_USED"][0]) >= 0
-    swing = profile.sm_clock
-    assert found["DEV_SM_CLOCK"] == [swing.busy if percent else swing.idle]
+    for clock, swing in (("SM", profile.sm_clock), ("MEM", profile.memory_clock)):
+        assert found[f"DEV_{clock}_CLOCK"] == [swing.busy if percent else swing.idle]
     assert profile.power.idle <= found["DEV_POWER_USAGE"][0] <= profile.power.busy
 
 
