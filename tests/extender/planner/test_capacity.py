@@ -35,7 +35,7 @@ def test_whoever_is_back_in_time_starts_anew() -> None:
     capacity.dipping(node(8), 0, GRACE)
     capacity.dipping(node(0), 10, GRACE)
     assert stable(capacity.dipping(node(8), 20, GRACE)) == []
-    assert capacity.next_end(GRACE) is None
+    assert capacity.next_end(GRACE) == float("inf")
     assert stable(capacity.dipping(node(0), 400, GRACE)) == [(0, 8)]
 
 

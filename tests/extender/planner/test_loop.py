@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from gpuyard.common.kube.errors import UnreachableError
+from gpuyard.extender.outrank import Outrank
 from gpuyard.extender.planner.loop import REFUSED_AFTER, Planner
 from gpuyard.extender.planner.metrics import PlannerMetrics
 from prometheus_client import CollectorRegistry
@@ -40,6 +41,12 @@ class Stage:
         for thing in things:
             if thing["kind"] in ("Pod", "Queue"):
                 self.api.put(path(thing), thing)
+        self.outrank = Outrank(
+            self.bench.ledger,
+            lambda: self.bench.config.engine,
+            clock=lambda: self.bench.now,
+            today=lambda: self.bench.today,
+        )
         self.planner = self.another()
 
     def another(self) -> Planner:
@@ -49,6 +56,7 @@ class Stage:
             self.bench.ledger,
             self.bench.translator,
             lambda: self.bench.config,
+            self.outrank,
             recorder=cast("Recorder", self.ear),
             metrics=PlannerMetrics(CollectorRegistry()),
             clock=lambda: self.bench.now,

@@ -29,9 +29,9 @@ class Capacity:
         self._seen = {name: self._look(node, now, grace) for name, node in nodes.items()}
         return [_dip(nodes[name], seen.gpus) for name, seen in self._seen.items() if seen.since is not None]
 
-    def next_end(self, grace: float) -> float | None:
+    def next_end(self, grace: float) -> float:
         """When the first dip that lasts would stop to be forgiven."""
-        return min((seen.since + grace for seen in self._seen.values() if seen.since is not None), default=None)
+        return min((seen.since + grace for seen in self._seen.values() if seen.since is not None), default=float("inf"))
 
     def _look(self, node: Node, now: float, grace: float) -> _Seen:
         before = self._seen.get(node.name)

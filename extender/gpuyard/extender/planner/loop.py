@@ -9,7 +9,7 @@ the ledger before it is written, so no verb gives away what it keeps, and kube-s
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NoReturn
 
 from gpuyard.common.kube.client import Client
@@ -18,12 +18,13 @@ from gpuyard.common.kube.events import Recorder
 from gpuyard.common.logs import get_logger
 from gpuyard.engine.accounts import Accounts
 from gpuyard.engine.kube.times import moment
-from gpuyard.engine.model import GPU, Promise
+from gpuyard.engine.model import GPU, Pod, Promise
 from gpuyard.engine.plan import Cycle
 from gpuyard.engine.reasons import waiting_reasons
 from gpuyard.engine.result import Bind
 from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.ledger import Ledger, Phase
+from gpuyard.extender.outrank import Outrank
 from gpuyard.extender.planner.checking import has_room, still_holds
 from gpuyard.extender.planner.deciding import decided
 from gpuyard.extender.planner.execution import Executor, Run, World
@@ -42,6 +43,10 @@ REFUSED_AFTER = 30.0
 """Seconds after which a free place that kube-scheduler does not offer is given up."""
 
 
+WAKE_AGAIN = 10.0
+"""Seconds in which no pod is woken twice because the engine has room for it."""
+
+
 class Planner:
     """Carries out what the engine decides, until cancelled."""
 
@@ -51,6 +56,7 @@ class Planner:
         ledger: Ledger,
         translator: Translator,
         config: Callable[[], ExtenderConfig],
+        outrank: Outrank,
         *,
         recorder: Recorder,
         metrics: PlannerMetrics,
@@ -59,6 +65,7 @@ class Planner:
     ) -> None:
         self._ledger = ledger
         self._config = config
+        self._outrank = outrank
         self._metrics = metrics
         self._clock = clock
         self._today = today
@@ -69,6 +76,7 @@ class Planner:
         self._observer = Observer(ledger, translator, config)
         self._runs: dict[str, Run] = {}
         self._loaded = False
+        self._woken: dict[str, float] = {}
 
     async def run(self) -> NoReturn:
         """Look once per interval."""
@@ -91,7 +99,7 @@ class Planner:
             await self.resume()
         for run in list(self._runs.values()):
             await self._advance(run)
-        if self._observer.has_changed(int(self._today())):
+        if self._observer.has_changed(self._clock(), int(self._today())):
             await self._decide()
 
     # --- plans under way ---
@@ -152,9 +160,9 @@ class Planner:
         cycle = Cycle(snapshot, settings, spared=self._ledger.granted)
         await step(cycle, self._clock)
         self._metrics.cycles.observe(self._clock() - now)
-        self._observer.come_back(cycle)
         await self._carry_out(cycle)
         self._count_on(cycle)
+        self._observer.come_back(cycle, self._clock())
         await self._publish(cycle.accounts)
         self._tell(cycle)
 
@@ -196,6 +204,16 @@ class Planner:
             if (since := refusals.since(key)) is not None and self._ledger.offered(pod, since) is not None
         }
         refusals.count_on({key: pod.uid for key, pod in pods.items()}, asked, now)
+        self._outrank.blocked = refusals.blocked(now, self._config().outrank.grace)
+        self._wake(pods, now)
+
+    def _wake(self, pods: Mapping[str, Pod], now: float) -> None:
+        """Wake those who sleep and could go: kube-scheduler does not see why. No pod again and again."""
+        self._woken = {uid: at for uid, at in self._woken.items() if now - at < WAKE_AGAIN}
+        for key, pod in pods.items():
+            if key in self._ledger.asleep and pod.uid not in self._woken:
+                self._woken[pod.uid] = now
+                self._ledger.wake(key)
 
     # --- what others see of it ---
 

@@ -24,17 +24,18 @@ class Observer:
         self._capacity = Capacity()
         self._torn: dict[str, int] = {}
         self._seen: tuple[object, ...] = ()
-        self._again: int | None = None
+        self._again = float("inf")
+        self._again_today = float("inf")
         self.refusals = Refusals()
 
-    def has_changed(self, today: int) -> bool:
+    def has_changed(self, now: float, today: int) -> bool:
         """Whether anything has changed since `snapshot`, or the time has come that something waited for."""
-        return self._state() != self._seen or (self._again is not None and today >= self._again)
+        return self._state() != self._seen or now >= self._again or today >= self._again_today
 
     def snapshot(self, promises: Iterable[Promise], leaving: Iterable[str], now: float, today: int) -> Snapshot:
         """The cluster to decide on, with places kept and the UIDs of those who are to go."""
         counted, config = self._ledger.snapshot, self._config()
-        self._seen, self._again = self._state(), None
+        self._seen, self._again, self._again_today = self._state(), float("inf"), float("inf")
         self._torn = {key: self._torn.get(key, today) for key in counted.torn}
         under_way = UnderWay(
             granted=self._granted(),
@@ -47,14 +48,16 @@ class Observer:
         )
         return view(counted, under_way, today)
 
-    def come_back(self, cycle: Cycle) -> None:
+    def come_back(self, cycle: Cycle, now: float) -> None:
         """Look again when something ends that a cycle had to respect: a run time, a delay, a grace."""
-        waits = [why.facts.until for why in cycle.hindered.values() if isinstance(why.facts, Until)]
+        change = self.refusals.next_change(now, self._config().outrank.grace)
+        self._again = float("inf") if change is None else change
+        waits: list[float] = [why.facts.until for why in cycle.hindered.values() if isinstance(why.facts, Until)]
         grace = cycle.settings.staleness_grace
         if grace >= 0:
             waits += [since + grace for since in self._torn.values()]
-        waits += [int(end) for end in (self._capacity.next_end(cycle.settings.capacity_grace),) if end is not None]
-        self._again = min((at for at in waits if at > cycle.snapshot.now), default=None)
+        waits.append(self._capacity.next_end(cycle.settings.capacity_grace))
+        self._again_today = min((at for at in waits if at > cycle.snapshot.now), default=float("inf"))
 
     def _state(self) -> tuple[object, ...]:
         return (self._ledger.snapshot, self._translator.budget_news, self._config())

@@ -3,7 +3,7 @@
 Both are forgotten after a while: what stood in the way (a port, a volume) may have gone.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 
 import msgspec
@@ -43,14 +43,20 @@ class Refusals:
         """Since when a pod could go and nobody has asked about it."""
         return self._idle[pod].since if pod in self._idle else None
 
+    def blocked(self, now: float, grace: float) -> frozenset[str]:
+        """The pods that could have gone for longer than `grace`, had kube-scheduler only asked."""
+        return frozenset(key for key, idle in self._idle.items() if grace <= now - idle.since < FORGET)
+
+    def next_change(self, now: float, grace: float) -> float | None:
+        """When the next pod will be blocked, or is given another chance."""
+        ends = [idle.since + after for idle in self._idle.values() for after in (grace, FORGET)]
+        return min((end for end in ends if end > now), default=None)
+
     def offers(self, now: float, grace: float, *, today: int) -> Mapping[str, Offer]:
-        """The engine's view of both; a pod is blocked once it could have gone for longer than `grace`."""
+        """The engine's view of both."""
         self._struck = {place: at for place, at in self._struck.items() if now - at < FORGET}
-        made = {key: Offer(nodes=frozenset(), since=today) for key in self._blocked(now, grace)}
+        made = {key: Offer(nodes=frozenset(), since=today) for key in self.blocked(now, grace)}
         for pod in {pod for pod, _ in self._struck}:
             nodes = frozenset(node for other, node in self._struck if other == pod)
             made.setdefault(pod, Offer(refused=nodes, since=today))
         return made
-
-    def _blocked(self, now: float, grace: float) -> Iterable[str]:
-        return (key for key, idle in self._idle.items() if grace <= now - idle.since < FORGET)
