@@ -1,9 +1,9 @@
 """Which of the nodes that kube-scheduler offers are the best for a pod: the fullest ones in which it still fits."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from heapq import heapify, heappop
 
 from gpuyard.engine.model import Shape
-from gpuyard.engine.rooms import Rooms
 from gpuyard.engine.snapshot import Snapshot
 
 MOST_POINTS = 9
@@ -34,7 +34,7 @@ def points(snapshot: Snapshot, offered: Iterable[str]) -> Mapping[str, int]:
     }
 
 
-def _in_order(snapshot: Snapshot, shape: Shape, offered: Collection[str]) -> Iterable[str]:
+def _in_order(snapshot: Snapshot, shape: Shape, offered: Collection[str]) -> Iterator[str]:
     if len(offered) > 1:
         if shape.shared:
             yield from sorted(snapshot.sharing)
@@ -43,7 +43,11 @@ def _in_order(snapshot: Snapshot, shape: Shape, offered: Collection[str]) -> Ite
     yield from sorted(offered)
 
 
-def _by_fullness(snapshot: Snapshot) -> Iterable[str]:
-    rooms = Rooms(snapshot)
-    for slot in sorted(rooms.slots(), key=lambda slot: slot[::-1]):
-        yield from rooms.shelf(slot)
+def _by_fullness(snapshot: Snapshot) -> Iterator[str]:
+    """The open nodes, those first that have the fewest free GPUs, once everything has left that is on its way out."""
+    for idle, releasing in sorted(snapshot.slots, key=lambda slot: (sum(slot), slot)):
+        names = list(snapshot.slots[idle, releasing])
+        # Only the first few are mostly wanted: not worth sorting thousands.
+        heapify(names)
+        while names:
+            yield heappop(names)
