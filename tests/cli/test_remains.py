@@ -32,3 +32,9 @@ def test_a_node_that_was_never_ours_has_nothing_of_ours() -> None:
 def test_the_patches_take_away_and_set_nothing() -> None:
     assert remains.without({GPU}) == {"status": {"capacity": {GPU: None}, "allocatable": {GPU: None}}}
     assert set(remains.unmarked()["metadata"]["labels"].values()) == {None}
+
+
+def test_what_a_node_carries_is_told_and_nothing_is_nothing() -> None:
+    node = cluster_node(labels=MARKED, capacity={GPU: "2"})
+    assert remains.told(node, ["nvidia.com/gpu.count"]) == f"1 labels, the mark gpuyard.io/mock, {GPU}"
+    assert remains.told(cluster_node(capacity={GPU: "8"}), []) == ""

@@ -19,6 +19,7 @@ PARTS: Mapping[str, Part] = {
     "gpu": Part("gpuyard.cli.gpu:gpu", "See and change the mock GPUs of a cluster."),
     "sandbox": Part("gpuyard.sandbox.cli:sandbox", "A real Kubernetes to try and test on, with mock GPU nodes."),
     "demo": Part("gpuyard.sandbox.demo:demo", "Two teams share mock GPUs on a real control plane, told as it happens."),
+    "doctor": Part("gpuyard.cli.doctor:doctor", "What is wrong with gpuyard in a cluster, and what helps."),
     "uninstall": Part("gpuyard.cli.uninstall:uninstall", "Take gpuyard out of a cluster, and leave nothing of it."),
     "version": Part("gpuyard.cli.version:version", "The version of gpuyard."),
 }

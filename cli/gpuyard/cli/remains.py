@@ -27,6 +27,17 @@ def held(node: ClusterNode) -> set[str]:
     return {name for name in entries(node) if capacity.get(name, "0") != "0"}
 
 
+def told(node: ClusterNode, labels: Iterable[str]) -> str:
+    """What of ours the node carries, in words; `labels` are gfd's. Empty: nothing."""
+    count = len(list(labels))
+    parts = [
+        f"{count} labels" if count else "",
+        "the mark gpuyard.io/mock" if node.marked else "",
+        ", ".join(sorted(entries(node))),
+    ]
+    return ", ".join(filter(None, parts))
+
+
 def without(names: Iterable[str]) -> Json:
     """The status patch that takes entries away."""
     return {"status": {field: dict.fromkeys(sorted(names)) for field in FIELDS}}
