@@ -12,6 +12,7 @@ from gpuyard.extender.gangs import Asked, Gangs, stands
 from gpuyard.extender.gatekeeper import Gatekeeper, governs
 from gpuyard.extender.ledger import Grant, Ledger, Sighting
 from gpuyard.extender.objects import Pod
+from gpuyard.extender.outrank import Outrank
 from gpuyard.extender.preempting import Claim, choose
 from gpuyard.extender.ranking import best, points
 from gpuyard.extender.server import Unavailable
@@ -71,6 +72,8 @@ class Verbs:
         self._count = count
         self._gatekeeper = Gatekeeper()
         self._gangs = Gangs(ledger)
+        self.outrank = Outrank(ledger, lambda: config().engine, clock=clock, today=today)
+        """Knows who goes first where room is scarce."""
 
     def filter(self, request: Candidates) -> FilterAnswer:
         """Which of the nodes the pod may have; with a yes its share of the queue is reserved."""
@@ -100,10 +103,19 @@ class Verbs:
         promise = self._ledger.promises.of(asked.seen.pod)
         if promise is not None:
             return self._inherit(asked, promise)
+        if why := self._outranked(asked):
+            return _because(why)
         placed = self._gangs.place_for(asked, self._gatekeeper.accounts(asked.snapshot))
         if isinstance(placed, Waiting):
             return _because(placed)
         return placed or self._choose(asked)
+
+    def _outranked(self, asked: Asked) -> Waiting | None:
+        """Why a pod for which no place is kept has to let others go first, if it has to."""
+        seen, grace = asked.seen, self._config().outrank.grace
+        if not grace or seen.workload is None or not seen.workload.governed or self._ledger.place_kept(seen.pod):
+            return None
+        return self.outrank.outranked(asked.snapshot, seen.pod, asked.offered, grace)
 
     def _inherit(self, asked: Asked, promise: Promise) -> Grant | Refusal:
         """The promised node, once kube-scheduler offers it: it sees before us that the victims are gone."""
