@@ -7,7 +7,7 @@ a circle, pods on nodes that nobody gave. The order of the objects never matters
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 from gpuyard.engine import model
@@ -18,21 +18,23 @@ from gpuyard.engine.kube.gangs import Owners, gang, leaves
 from gpuyard.engine.kube.meta import created, is_name, key_of, labels_of, meta_of, name_of, namespace_of, notes_of, read
 from gpuyard.engine.kube.nodes import node
 from gpuyard.engine.kube.others import budget, promises, topology
-from gpuyard.engine.kube.pods import SUB_GROUP, device_ids, pod
+from gpuyard.engine.kube.pods import SUB_GROUP
 from gpuyard.engine.kube.queues import history, queue
+from gpuyard.engine.kube.telling import NOT_BORN, Telling
 from gpuyard.engine.kube.times import moment
 from gpuyard.engine.kube.workloads import (
     CLASSES,
     QUEUE,
     Claim,
     group_claim,
-    pod_claim,
+    ranked,
     two_queues,
     workload,
     workload_key,
 )
 from gpuyard.engine.settings import Settings
 from gpuyard.engine.snapshot import Snapshot
+from msgspec.structs import replace
 
 T = TypeVar("T", bound=objects.Object)
 M = TypeVar("M")
@@ -52,23 +54,30 @@ class Reading(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...]
 
 
-def assemble(found: Iterable[Found], settings: Settings, now: int | None = None) -> Reading:
+def assemble(found: Iterable[Found[Any]], settings: Settings, now: int | None = None) -> Reading:
     """Make a snapshot at `now`, by default the newest time of the input; raises `Unreadable` with every fault."""
     return _Assembly(found, settings, now).reading()
+
+
+_Team = list[Found[Telling]]
+"""The pods of one workload."""
 
 
 class _Assembly:
     """One reading: what is given by kind and key, the faults so far, and the object that is being read."""
 
-    def __init__(self, found: Iterable[Found], settings: Settings, now: int | None) -> None:
+    def __init__(self, found: Iterable[Found[Any]], settings: Settings, now: int | None) -> None:
         self._settings = settings
         self._faults: list[Fault] = []
         self._warnings: list[str] = []
-        self._given: dict[type[objects.Object], dict[str, Found]] = defaultdict(dict)
+        self._ranks: dict[Claim, Claim] = {}
+        self._given: dict[type[objects.Object], dict[str, Found[Any]]] = defaultdict(dict)
+        self._least: dict[str, int] = {}
         for one in found:
             self._at = one
             self._register(one)
         self._now = _newest(self._all()) if now is None else now
+        self._nodes = frozenset(self._given[objects.Node])
         self._owners: Owners = {
             (namespace_of(o), o.kind or "", name_of(o)): o for o in self._objects(objects.PodOwner).values()
         }
@@ -80,8 +89,6 @@ class _Assembly:
         topologies = self._each(objects.Topology, topology)
         self._check_circles({q.name: q for q in queues})
         pods, workloads = self._workloads({t.name: t for t in topologies})
-        named = frozenset(n.name for n in nodes)
-        self._check_nodes(pods, named)
         self._check_namespaces(pods)
         kept = chain.from_iterable(self._each(objects.Plan, promises))
         budgets = self._budgets(pods)
@@ -93,18 +100,18 @@ class _Assembly:
             nodes=nodes,
             queues=queues,
             workloads=workloads,
-            pods=[_known_nomination(p, named) for p in pods],
+            pods=pods,
             topologies=topologies,
             budgets=budgets,
-            promises=[p for p in kept if p.node in named],
+            promises=[p for p in kept if p.node in self._nodes],
             history=past,
             namespaces={n: labels_of(o).get(QUEUE, "") for n, o in self._objects(objects.Namespace).items()},
         )
-        return Reading(snapshot, tuple(self._warnings))
+        return Reading(snapshot, tuple(sorted(self._warnings)))
 
     # --- the objects one by one ---
 
-    def _register(self, one: Found) -> None:
+    def _register(self, one: Found[Any]) -> None:
         seen = one.object
         given, name, key = self._given[type(seen)], name_of(seen), _key(seen)
         if not is_name(name):
@@ -124,8 +131,12 @@ class _Assembly:
 
     def _objects(self, form: type[T]) -> dict[str, T]:
         """What is given of one kind, in the order of the keys."""
-        given = self._given[form]
-        return {key: cast("T", given[key].object) for key in sorted(given)}
+        given = cast("dict[str, Found[T]]", self._given[form])
+        return {key: given[key].object for key in sorted(given)}
+
+    @property
+    def _pods(self) -> dict[str, Found[Telling]]:
+        return cast("dict[str, Found[Telling]]", self._given[Telling])
 
     def _each(self, form: type[T], translate: Callable[[T, Complain], M]) -> list[M]:
         out = []
@@ -152,42 +163,87 @@ class _Assembly:
     # --- pods and workloads ---
 
     def _workloads(self, topologies: Mapping[str, model.Topology]) -> tuple[list[model.Pod], list[model.Workload]]:
-        groups = self._objects(objects.PodGroup)
-        teams = self._teams(groups)
+        groups, teams = self._objects(objects.PodGroup), self._teams()
+        devices = _device_indices(one.object for team in teams.values() for one in team)
         pods: list[model.Pod] = []
-        workloads = []
-        for key in sorted(teams.keys() | groups.keys()):
-            team = teams.get(key) or _Team()
-            if key not in groups:
-                workloads.append(self._ungrouped(key, team))
-                pods += self._placed(team.pods, _ALONE)
-                continue
-            made = self._grouped(key, groups[key], team)
+        workloads: list[model.Workload] = []
+        for key in {**teams, **groups}:
+            team = teams.get(key, [])
+            made = self._grouped(key, groups[key], team) if key in groups else self._ungrouped(key, team)
             self._check_topology(made.gang, topologies)
+            parts = frozenset(leaf.name for leaf in leaves(made.gang)) if made.gang.parts else _NO_PARTS
             workloads.append(made)
-            pods += self._placed(team.pods, made.gang)
+            for one in team:
+                self._at = one
+                pods.append(self._in_company(one.object, key, parts, devices))
         return pods, workloads
 
-    def _teams(self, groups: Mapping[str, objects.PodGroup]) -> dict[str, "_Team"]:
-        teams: dict[str, _Team] = {}
-        given, complain = self._given[objects.Pod], self._complain
-        all_pods = self._objects(objects.Pod)
-        devices = _device_indices(all_pods)
-        for key, seen in all_pods.items():
-            self._at = given[key]
-            workload_, least = workload_key(seen, self._owners, groups, complain)
-            team = teams.get(workload_)
-            if team is None:
-                team = teams[workload_] = _Team()
-            team.pods.append(pod(seen, workload_, self._now, complain, devices.get(key, ())))
-            team.claims.append(pod_claim(seen, self._classes, complain))
-            team.least = max(team.least, least)
-            team.named = team.named or notes_of(seen).pod_group is not None
+    def _teams(self) -> dict[str, "_Team"]:
+        """The pods by workload, in the order of their names."""
+        teams = defaultdict[str, _Team](list)
+        groups = self._given[objects.PodGroup]
+        for one in self._pods.values():
+            self._at = one
+            key, least = workload_key(one.object, self._owners, groups, self._complain)
+            teams[key].append(one)
+            if least > 1:
+                self._least[key] = max(least, self._least.get(key, 1))
+        for team in teams.values():
+            if len(team) > 1:
+                team.sort(key=lambda one: one.object.pod.key)
         return teams
 
+    def _in_company(
+        self, told: Telling, workload: str, parts: frozenset[str], devices: Mapping[str, tuple[int, ...]]
+    ) -> model.Pod:
+        """The pod as it is among all that is given."""
+        one = told.pod
+        if one.holds and one.node not in self._nodes:
+            self._complain("spec.nodeName", f"there is no node {one.node!r} in the input")
+        if one.group or parts:
+            one = replace(one, group=self._part(one.group, workload, parts))
+        if one.workload != workload or one.created == NOT_BORN or one.nominated or told.device_ids:
+            return replace(
+                one,
+                workload=workload,
+                created=self._born(told),
+                nominated=one.nominated if one.nominated in self._nodes else "",
+                devices=devices.get(one.key, ()) if one.holds else (),
+            )
+        return one
+
+    def _part(self, named: str, workload: str, parts: frozenset[str]) -> str:
+        """The sub-group of a pod, of those that its gang really has."""
+        if named in parts or not parts:
+            return named if parts else ""
+        if _DEFAULT_PART not in parts:
+            wrong = f"{named!r} is no sub-group of {workload}" if named else "missing"
+            self._complain(f"metadata.labels.{SUB_GROUP}", f"{wrong}; choose one of {', '.join(sorted(parts))}")
+        return _DEFAULT_PART
+
+    def _born(self, told: Telling) -> int:
+        return self._now if told.pod.created == NOT_BORN else told.pod.created
+
+    def _claims(self, team: "_Team") -> list[Claim]:
+        claims = []
+        for one in team:
+            self._at = one
+            claims.append(self._ranked(one.object.claim))
+        return claims
+
+    def _ranked(self, claim: Claim) -> Claim:
+        """The claim with the priority of its class; pods mostly say one of few things."""
+        found = self._ranks.get(claim)
+        if found is None:
+            found = ranked(claim, self._classes, self._complain)
+            if found.priority is not None or not claim.priority_class:
+                self._ranks[claim] = found
+        return found
+
     def _grouped(self, key: str, seen: objects.PodGroup, team: "_Team") -> model.Workload:
+        claims = self._claims(team)
         self._at = self._given[objects.PodGroup][key]
-        claims = [group_claim(seen, self._classes, self._complain), *team.claims]
+        claims.insert(0, group_claim(seen, self._classes, self._complain))
         self._warn_of_queues(claims)
         stale = "metadata.annotations.kai.scheduler/stale-podgroup-timestamp"
         return workload(
@@ -200,33 +256,19 @@ class _Assembly:
         )
 
     def _ungrouped(self, key: str, team: "_Team") -> model.Workload:
-        claims, first = team.claims, team.pods[0]
-        if team.named or len(claims) > 1 or claims[0].runai_queue:
-            self._at = self._given[objects.Pod][first.key]
+        claims, least = self._claims(team), self._least.get(key, 1)
+        self._at = team[0]
+        if len(claims) > 1 or claims[0].runai_queue:
             self._warn_of_queues(claims)
-        if team.named:
-            self._warn(f"its PodGroup {key} is not given: counted as a gang with a minimum of {team.least}")
+        if any(notes_of(one.object).pod_group is not None for one in team):
+            self._warn(f"its PodGroup {key} is not given: counted as a gang with a minimum of {least}")
         return workload(
             key,
             claims,
-            _ALONE if team.least == 1 else model.Gang(minimum=team.least),
+            _ALONE if least == 1 else model.Gang(minimum=least),
             default_queue=self._settings.default_queue,
-            created=first.created if len(team.pods) == 1 else min(p.created for p in team.pods),
+            created=min(self._born(one.object) for one in team),
         )
-
-    def _placed(self, pods: Iterable[model.Pod], of: model.Gang) -> Iterable[model.Pod]:
-        """The pods with the sub-groups that their gang really has."""
-        parts = frozenset(leaf.name for leaf in leaves(of)) if of.parts else _NO_PARTS
-        for one in pods:
-            if one.group in parts or not (one.group or parts):
-                yield one
-                continue
-            part = _DEFAULT_PART if _DEFAULT_PART in parts else ""
-            if parts and not part:
-                self._at = self._given[objects.Pod][one.key]
-                wrong = f"{one.group!r} is no sub-group of {one.workload}" if one.group else "missing"
-                self._complain(f"metadata.labels.{SUB_GROUP}", f"{wrong}; choose one of {', '.join(sorted(parts))}")
-            yield msgspec.structs.replace(one, group=part)
 
     def _warn_of_queues(self, claims: Sequence[Claim]) -> None:
         if (two := two_queues(claims)) is not None:
@@ -247,18 +289,12 @@ class _Assembly:
                     self._complain("spec.parentQueue", f"the queue is its own ancestor: {' → '.join(path)}")
                     break
 
-    def _check_nodes(self, pods: Iterable[model.Pod], nodes: frozenset[str]) -> None:
-        for one in pods:
-            if one.holds and one.node not in nodes:
-                self._at = self._given[objects.Pod][one.key]
-                self._complain("spec.nodeName", f"there is no node {one.node!r} in the input")
-
     def _check_namespaces(self, pods: Iterable[model.Pod]) -> None:
         if self._settings.namespace_match == "off":
             return
         missing = {p.namespace: p.key for p in pods if p.namespace not in self._given[objects.Namespace]}
         for namespace, key in missing.items():
-            self._at = self._given[objects.Pod][key]
+            self._at = self._given[Telling][key]
             self._complain("metadata.namespace", f"namespaceMatch needs the Namespace {namespace!r} in the input")
 
     def _check_topology(self, of: model.Gang, topologies: Mapping[str, model.Topology]) -> None:
@@ -273,25 +309,15 @@ class _Assembly:
             self._check_topology(part, topologies)
 
 
-class _Team:
-    """The pods of one workload in the order of their names, what they say of it, its minimum without a PodGroup."""
-
-    __slots__ = ("claims", "least", "named", "pods")
-
-    def __init__(self) -> None:
-        self.pods: list[model.Pod] = []
-        self.claims: list[Claim] = []
-        self.least = 1
-        self.named = False
-
-
 def _key(seen: objects.Object) -> str:
+    if isinstance(seen, Telling):
+        return seen.pod.key
     if type(seen) in _CLUSTER_WIDE:
         return name_of(seen)
     return f"{seen.kind}/{key_of(seen)}" if isinstance(seen, objects.PodOwner) else key_of(seen)
 
 
-def _thing(one: Found) -> str:
+def _thing(one: Found[Any]) -> str:
     key = name_of(one.object) if type(one.object) in _CLUSTER_WIDE else key_of(one.object)
     return f"{one.kind} {key}"
 
@@ -302,41 +328,26 @@ def _no_name(text: str) -> str:
 
 def _newest(seen: Iterable[objects.Object]) -> int:
     """The newest time that any object carries; what is no time is told elsewhere."""
-    texts = set[str | None]()
+    started, texts = 0, set[str | None]()
     for one in seen:
         meta = meta_of(one)
         texts |= {meta.creation_timestamp, meta.deletion_timestamp}
-        if isinstance(one, objects.Pod) and one.status is not None:
-            texts.add(one.status.start_time)
-        if isinstance(one, objects.PodGroup):
+        if isinstance(one, Telling):
+            started = max(started, one.pod.started or 0)
+        elif isinstance(one, objects.PodGroup):
             texts.add(notes_of(one).stale_since)
-    return max((read(moment, text, "", _nobody, 0) for text in texts), default=0)
-
-
-def _known_nomination(pod_: model.Pod, nodes: frozenset[str]) -> model.Pod:
-    """The pod, without the promise of a node that is gone."""
-    if not pod_.nominated or pod_.nominated in nodes:
-        return pod_
-    return msgspec.structs.replace(pod_, nominated="")
+    return max([started, *(read(moment, text, "", _nobody, 0) for text in texts)])
 
 
 def _nobody(_field: str, _why: str) -> None:
     """Hears no complaint: the same value is read again where it is used."""
 
 
-def _device_indices(seen: Mapping[str, objects.Pod]) -> dict[str, tuple[int, ...]]:
+def _device_indices(told: Iterable[Telling]) -> dict[str, tuple[int, ...]]:
     """The indices of the GPUs that pods were given: on each node the ids count in their own order."""
-    ids = {key: found for key, one in seen.items() if (found := device_ids(one))}
+    given = [one for one in told if one.device_ids]
     on_node = defaultdict[str, set[str]](set)
-    for key, names in ids.items():
-        on_node[_node_of(seen[key])].update(names)
+    for one in given:
+        on_node[one.pod.node].update(one.device_ids)
     ranks = {node_: {name: n for n, name in enumerate(sorted(names))} for node_, names in on_node.items()}
-    return {
-        key: tuple(sorted(rank[name] for name in set(names)))
-        for key, names in ids.items()
-        for rank in (ranks[_node_of(seen[key])],)
-    }
-
-
-def _node_of(seen: objects.Pod) -> str:
-    return (seen.spec.node_name if seen.spec else None) or ""
+    return {one.pod.key: tuple(sorted(ranks[one.pod.node][name] for name in set(one.device_ids))) for one in given}

@@ -2,12 +2,15 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.faults import Fault
-from gpuyard.engine.kube.meta import explained
+from gpuyard.engine.kube.meta import explained, key_of
+from gpuyard.engine.kube.telling import telling
+
+T = TypeVar("T", bound=objects.Object)
 
 _TRAINING = ("kubeflow.org/v1", "kubeflow.org/v2beta1", "kubeflow.org/v1alpha1")
 _SHORT = 64
@@ -40,22 +43,23 @@ _VERSIONS: Mapping[str, str] = {kind: versions[0] for _, kind, versions in _KIND
 """The version of an object that does not say: items of a list of one kind do not."""
 
 
-class Found(NamedTuple):
-    """An object and where it was found."""
+class Found(NamedTuple, Generic[T]):
+    """An object and where it was found. Of a pod only what it says is kept: there may be very many."""
 
     source: str
     kind: str
-    object: objects.Object
+    object: T
 
 
 class Harvest:
     """What was found so far: objects, faults, and how many objects of which kind were passed over."""
 
     def __init__(self) -> None:
-        self.found: list[Found] = []
+        self.found: list[Found[Any]] = []
         self.faults: list[Fault] = []
         self.skipped: Counter[str] = Counter()
         self._last: tuple[str, str] | None = None
+        self._at = ("", objects.Object())
 
     def take(self, source: str, document: bytes) -> None:
         """Take the object or list of objects of a JSON document; raises `msgspec.DecodeError` where it is none."""
@@ -96,7 +100,7 @@ class Harvest:
             return False
         if (seen.kind, seen.api_version) != self._last:
             return False
-        self.found.append(Found(source, self._last[0], seen))
+        self._keep(source, self._last[0], seen)
         return True
 
     def _take_one(self, source: str, document: bytes | msgspec.Raw, kind: str, version: str) -> None:
@@ -108,10 +112,21 @@ class Harvest:
             self.skipped[f"{kind} ({version})" if version else kind] += 1
             return
         try:
-            self.found.append(Found(source, kind, decode(document)))
-            self._last = (kind, version or _VERSIONS[kind])
+            seen = decode(document)
         except msgspec.DecodeError as error:
             self.faults.append(Fault(source, f"{kind} {_name_in(document)}".strip(), *explained(error)))
+            return
+        self._keep(source, kind, seen)
+        self._last = (kind, version or _VERSIONS[kind])
+
+    def _keep(self, source: str, kind: str, seen: objects.Object) -> None:
+        self._at = source, seen
+        kept = telling(seen, self._complain) if isinstance(seen, objects.Pod) else seen
+        self.found.append(Found(source, kind, kept))
+
+    def _complain(self, field: str, why: str) -> None:
+        source, pod = self._at
+        self.faults.append(Fault(source, f"Pod {key_of(pod)}", field, why))
 
 
 def _skipped(kind: str, n: int) -> str:

@@ -37,7 +37,7 @@ def leaves(of: Gang) -> Iterable[Gang]:
         yield from leaves(part) if part.parts else (part,)
 
 
-def owned_gang(seen: objects.Pod, owners: Owners, complain: Complain) -> tuple[str, int] | None:
+def owned_gang(seen: objects.Object, owners: Owners, complain: Complain) -> tuple[str, int] | None:
     """(key, minimum) of the gang a pod without PodGroup belongs to by its owner; None: it is a workload of its own."""
     owner = owner_of(seen)
     if owner is None:

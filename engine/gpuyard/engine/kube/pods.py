@@ -58,6 +58,7 @@ def pod(seen: objects.Pod, workload: str, now: int, complain: Complain, devices:
     `devices` are the indices of its GPUs on the node, where the caller can tell them from `device_ids`.
     """
     spec, status, meta = seen.spec or _NO_SPEC, seen.status or _NO_STATUS, seen.metadata or NO_META
+    key = key_of(seen)
     labels, state = meta.labels or NO_LABELS, _state(spec, status, meta, complain)
     plain = _TELLING.isdisjoint(labels)
     node = "" if state is State.PENDING else spec.node_name or ""
@@ -65,7 +66,7 @@ def pod(seen: objects.Pod, workload: str, now: int, complain: Complain, devices:
     owner = owner_of(seen)
     holds = state not in _OVER and bool(node)
     return Pod(
-        key=key_of(seen),
+        key=key,
         uid=meta.uid or "",
         workload=workload,
         group="" if plain else labels.get(SUB_GROUP, ""),
@@ -79,14 +80,14 @@ def pod(seen: objects.Pod, workload: str, now: int, complain: Complain, devices:
         nominated=status.nominated_node_name or "" if state is State.PENDING else "",
         task_priority=0 if plain else _task_priority(labels, complain),
         leader=not plain and not _LEADERS.isdisjoint(labels.items()),
-        gpu_groups=_gpu_groups(labels, asked.devices, key_of(seen)) if asked.shared and holds else (),
+        gpu_groups=_gpu_groups(labels, asked.devices, key) if asked.shared and holds else (),
         devices=devices if holds else (),
         owner=(owner.uid or f"{owner.kind}/{owner.name}") if owner and owner.kind not in _KEEPS_NAMES else "",
         labels=labels,
     )
 
 
-def owner_of(seen: objects.Pod) -> objects.Owner | None:
+def owner_of(seen: objects.Object) -> objects.Owner | None:
     """The owner that looks after the pod: its controller, else the first one named."""
     owners = meta_of(seen).owner_references
     if not owners:

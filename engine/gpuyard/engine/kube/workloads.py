@@ -14,6 +14,7 @@ from gpuyard.engine.kube.gangs import Owners, owned_gang
 from gpuyard.engine.kube.meta import NO_META, NO_NOTES, key_of, labels_of, namespace_of, notes_of, read
 from gpuyard.engine.model import NO_LABELS, Gang, Workload
 from gpuyard.engine.settings import duration
+from msgspec.structs import replace
 
 A = TypeVar("A")
 
@@ -48,7 +49,7 @@ _NO_SPEC = objects.PodSpec()
 _ANSWERS = {"preemptible": True, "non-preemptible": False}
 
 
-class Claim(msgspec.Struct, frozen=True, kw_only=True):
+class Claim(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
     """What a pod or a PodGroup says of its workload; None and "" where it says nothing."""
 
     queue: str = ""
@@ -71,7 +72,7 @@ _SILENT = Claim()
 
 
 def workload_key(
-    seen: objects.Pod, owners: Owners, pod_groups: Mapping[str, object], complain: Complain
+    seen: objects.Object, owners: Owners, pod_groups: Mapping[str, object], complain: Complain
 ) -> tuple[str, int]:
     """(key, minimum) of a pod's workload; the minimum counts where no PodGroup says otherwise.
 
@@ -88,6 +89,18 @@ def workload_key(
 
 def pod_claim(seen: objects.Pod, classes: Classes, complain: Complain) -> Claim:
     """What a pod says of its workload."""
+    return ranked(own_claim(seen, complain), classes, complain)
+
+
+def ranked(claim: Claim, classes: Classes, complain: Complain) -> Claim:
+    """A pod's own claim with the priority that its class gives it."""
+    if not claim.priority_class and claim.priority:
+        return claim
+    return replace(claim, priority=_priority(claim.priority_class, claim.priority, classes, complain))
+
+
+def own_claim(seen: objects.Pod, complain: Complain) -> Claim:
+    """What a pod says of its workload, before anybody asks what its priority class means."""
     spec, meta = seen.spec or _NO_SPEC, seen.metadata or NO_META
     labels, notes = meta.labels or NO_LABELS, meta.annotations or NO_NOTES
     scheduler = spec.scheduler_name or ""
@@ -97,7 +110,7 @@ def pod_claim(seen: objects.Pod, classes: Classes, complain: Complain) -> Claim:
         runai_queue=labels.get(RUNAI_QUEUE, ""),
         scheduler="" if scheduler in SCHEDULERS else scheduler,
         priority_class=named,
-        priority=_priority(named, spec.priority, classes, complain),
+        priority=spec.priority,
         preemptible=_preemptible(labels.get(PREEMPTIBILITY), f"metadata.labels.{PREEMPTIBILITY}", complain),
         preemption_delay=_delay(None, notes, complain) if notes.preemption_delay else None,
         staleness_grace=_grace(None, notes, complain) if notes.staleness_grace else None,

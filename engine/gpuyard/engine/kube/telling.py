@@ -1,0 +1,34 @@
+"""What a pod says by itself, whatever else is in the input: all of it that can be read when the pod is found.
+
+So the forms of its JSON, which are many times larger, need not be kept until everything else is known.
+"""
+
+from gpuyard.engine.kube import objects
+from gpuyard.engine.kube.faults import Complain
+from gpuyard.engine.kube.meta import key_of
+from gpuyard.engine.kube.pods import device_ids, pod
+from gpuyard.engine.kube.workloads import Claim, own_claim
+from gpuyard.engine.model import Pod
+
+NOT_BORN = -1
+"""The age of a pod that does not say when it was made."""
+
+
+class Telling(objects.Object, kw_only=True):
+    """A pod, as if nothing else were given: in a workload of its own, and what it would say of another one."""
+
+    pod: Pod
+    claim: Claim
+    """Without the value of its priority class."""
+    device_ids: tuple[str, ...]
+
+
+def telling(seen: objects.Pod, complain: Complain) -> Telling:
+    """Read what one pod says."""
+    return Telling(
+        kind=seen.kind,
+        metadata=seen.metadata,
+        pod=pod(seen, key_of(seen), NOT_BORN, complain),
+        claim=own_claim(seen, complain),
+        device_ids=device_ids(seen),
+    )
