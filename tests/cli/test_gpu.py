@@ -2,11 +2,11 @@
 
 import pytest
 from click.testing import CliRunner, Result
-from gpuyard.cli.gpu import gpu
+from gpuyard.cli.gpu import gpu, pair
 
 
 def run(*arguments: str) -> Result:
-    return CliRunner().invoke(gpu, ["--kubeconfig", "/nowhere", *arguments])
+    return CliRunner().invoke(gpu, [*arguments, "--kubeconfig", "/nowhere"])
 
 
 def test_without_a_cluster_it_says_so_and_ends_with_3() -> None:
@@ -19,7 +19,8 @@ def test_without_a_cluster_it_says_so_and_ends_with_3() -> None:
     ("arguments", "message"),
     [
         (("fail", "node-1"), "names no GPU; write NODE/INDEX or NODE/ID"),
-        (("heal", "node-1"), "names no GPU"),
+        (("heal", "node-1/0", "node-2"), "'node-2' names no GPU"),
+        (("fail", "node-1/0", "--xid", "many"), "is not a valid integer"),
         (("set", "node-1", "faults"), "is not KEY=VALUE"),
         (("set", "node-1", "faults=["), "is no YAML value"),
         (("list", "-o", "xml"), "not one of"),
@@ -28,3 +29,18 @@ def test_without_a_cluster_it_says_so_and_ends_with_3() -> None:
 def test_bad_usage_ends_with_2_and_the_remedy(arguments: tuple[str, ...], message: str) -> None:
     found = run(*arguments)
     assert (found.exit_code, message in found.output) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("k=5", 5),
+        ("k=10-30", "10-30"),
+        ("k=[allocate-error]", ["allocate-error"]),
+        ("k=", None),
+        ("k=550.10", "550.10"),
+        ("k=a=b", "a=b"),
+    ],
+)
+def test_values_are_yaml_but_a_version_keeps_its_last_zero(written: str, value: object) -> None:
+    assert pair(written) == ("k", value)

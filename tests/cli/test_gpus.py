@@ -1,8 +1,7 @@
 """The rows of `gpuyard gpu list`."""
 
 import pytest
-from gpuyard.cli.gpus import index_of, name_lines, rows, table_lines
-from gpuyard.common.topology.document import TopologyError
+from gpuyard.cli.gpus import name_lines, rows, table_lines
 from gpuyard.common.topology.reading import read
 
 from tests.mock.cluster import running
@@ -56,9 +55,3 @@ def test_nothing_to_show_is_nothing() -> None:
 
 def test_names_are_places_for_the_other_commands() -> None:
     assert name_lines(rows(NODES, [])) == "n/0\nn/1\n"
-
-
-def test_a_gpu_is_named_by_index_or_id() -> None:
-    assert [index_of(NODES["n"], name) for name in ("1", "b", "a")] == [1, 1, 0]
-    with pytest.raises(TopologyError, match="no GPU '7'; it has 2, from 0"):
-        index_of(NODES["n"], "7")

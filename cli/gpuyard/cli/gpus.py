@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from gpuyard.common.topology.document import TopologyError
 from gpuyard.common.topology.ids import physical_id
 from gpuyard.common.topology.model import Node, Usage
 
@@ -78,18 +77,6 @@ def _exact(usage: Usage, device: str, given: set[Place]) -> bool | None:
     if usage.owner is None:
         return None
     return (usage.owner.namespace, usage.owner.pod, usage.owner.container, device) in given
-
-
-def index_of(node: Node, device: str) -> int:
-    """The index of a GPU that is named by its index or its id.
-
-    Raises:
-        TopologyError: the node has no such GPU.
-    """
-    for gpu in node.gpus:
-        if device in {str(gpu.index), gpu.id}:
-            return gpu.index
-    raise TopologyError("", 1, f"node {node.name} has no GPU {device!r}; it has {len(node.gpus)}, from 0")
 
 
 def name_lines(found: Iterable[Row]) -> str:
