@@ -79,6 +79,11 @@ class Yard:
         found = json.loads(self._kubectl("get", "pods", "--namespace", self.namespace, "-o", "json"))
         return {pod["metadata"]["name"]: pod for pod in found["items"]}
 
+    def one(self, name: str) -> Json:
+        """A pod of this test."""
+        found: Json = json.loads(self._kubectl("get", "pod", name, "--namespace", self.namespace, "-o", "json"))
+        return found
+
     def placed(self) -> set[str]:
         """The pods that have a node."""
         return {name for name, pod in self.pods().items() if pod["spec"].get("nodeName")}
@@ -123,6 +128,18 @@ class Yard:
         with urllib.request.urlopen(request, timeout=5) as response:  # noqa: S310 - ours
             assert response.status == 200
             return json.loads(response.read())
+
+    def page(self) -> str:
+        """The extender's page for Prometheus."""
+        url = f"http://127.0.0.1:{extender_port(self.cluster) + 1}/metrics"
+        with urllib.request.urlopen(url, timeout=5) as response:
+            text: str = response.read().decode()
+        return text
+
+    def metrics(self) -> dict[str, float]:
+        """What the extender tells Prometheus, by series."""
+        lines = (line for line in self.page().splitlines() if not line.startswith("#"))
+        return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
 
     def filter(self, pod: Json, *nodes: str) -> Any:  # noqa: ANN401 - JSON
         """Ask `filter` about a pod by node names; without any, about all four."""

@@ -1,6 +1,7 @@
 """What the extender tells Prometheus."""
 
 import pytest
+from gpuyard.engine.model import Promise, Shape
 from gpuyard.extender.metrics import LedgerCollector, VerbMetrics
 from prometheus_client import CollectorRegistry, generate_latest
 
@@ -25,6 +26,17 @@ def test_pods_are_counted_by_phase(registry: CollectorRegistry, phase: str, coun
 def test_the_use_of_each_queue_is_told_in_gpus(registry: CollectorRegistry) -> None:
     assert registry.get_sample_value("gpuyard_queue_allocated_gpus", {"queue": "team"}) == 3
     assert registry.get_sample_value("gpuyard_queue_requested_gpus", {"queue": "team"}) == 4
+
+
+def test_it_is_told_how_many_wait_for_which_reason_and_for_how_many_room_is_kept() -> None:
+    bench = Bench(node("n1"), queue("team", limit=0), pod("a", "team"), pod("b", "team"))
+    for name in ("a", "b"):
+        assert not bench.passes(pod(name, "team"))
+    bench.ledger.put_promises([Promise(plan="plan-1", pod="ns/x", shape=Shape(gpus=8), node="n1")])
+    made = CollectorRegistry()
+    made.register(LedgerCollector(bench.ledger))
+    assert made.get_sample_value("gpuyard_refused_pods", {"reason": "OverLimit"}) == 2
+    assert made.get_sample_value("gpuyard_promises") == 1
 
 
 def test_no_pod_is_ever_a_label(registry: CollectorRegistry) -> None:

@@ -1,5 +1,6 @@
 """The extender's own metrics: how it answered, how fast, why it refused, what the ledger holds."""
 
+from collections import Counter as Counted
 from collections.abc import Iterator
 
 from gpuyard.extender.ledger import Ledger, Phase
@@ -32,14 +33,20 @@ class LedgerCollector(Collector):
         self._ledger = ledger
 
     def collect(self) -> Iterator[Metric]:
-        """Pods by phase, and the GPUs that each queue uses."""
+        """Pods by phase, why they wait, for how many room is kept, and the GPUs that each queue uses."""
         pods = GaugeMetricFamily("gpuyard_ledger_pods", "Pods in the ledger by phase.", labels=["phase"])
         phases = [entry.phase for entry in self._ledger.entries.values()]
         for phase in Phase:
             pods.add_metric([phase.value], phases.count(phase))
+        refused = GaugeMetricFamily(
+            "gpuyard_refused_pods", "Pods that wait after a refusal, by reason.", labels=["reason"]
+        )
+        for reason, count in sorted(Counted(self._ledger.asleep.values()).items()):
+            refused.add_metric([reason], count)
+        kept = GaugeMetricFamily("gpuyard_promises", "Pods for which plans keep room.", len(self._ledger.promises.all))
         used = GaugeMetricFamily("gpuyard_queue_allocated_gpus", "GPUs held by a queue.", labels=["queue"])
         asked = GaugeMetricFamily("gpuyard_queue_requested_gpus", "GPUs held and waited for.", labels=["queue"])
         for name, use in self._ledger.snapshot.use.items():
             used.add_metric([name], use.allocated.gpu / 1000)
             asked.add_metric([name], use.requested.gpu / 1000)
-        yield from (pods, used, asked)
+        yield from (pods, refused, kept, used, asked)
