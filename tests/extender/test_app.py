@@ -14,6 +14,7 @@ from gpuyard.extender.ledger import Phase
 from prometheus_client import CollectorRegistry
 
 from tests.extender.builders import pod, typed
+from tests.extender.planner.builders import Api
 
 if TYPE_CHECKING:
     from gpuyard.common.kube.client import Client
@@ -53,7 +54,7 @@ async def test_it_serves_once_bindings_from_before_have_landed(monkeypatch: pyte
     monkeypatch.setattr(app, "SETTLE", 0.05)
     made = extender()
     made.ledger.see(made.translator.put_pod(typed(pod("p", "team"))))
-    leading = asyncio.create_task(made.lead(cast("Client", None), OPTIONS))
+    leading = asyncio.create_task(made.lead(cast("Client", Api()), OPTIONS))
     await asyncio.sleep(0.01)
     assert str(made.unavailable()) == STARTING
     assert len(made.ledger.granted) == 0
@@ -78,7 +79,7 @@ def test_cut_off_from_the_api_server_it_decides_nothing() -> None:
 async def test_without_a_lease_there_is_no_label_to_take(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app, "SETTLE", 0)
     made = extender()
-    leading = asyncio.create_task(made.lead(cast("Client", None), replace(OPTIONS, pod="gpuyard-extender-0")))
+    leading = asyncio.create_task(made.lead(cast("Client", Api()), replace(OPTIONS, pod="gpuyard-extender-0")))
     await asyncio.sleep(0.01)
     assert made.unavailable() is None
     leading.cancel()

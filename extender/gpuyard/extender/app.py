@@ -10,6 +10,7 @@ Without a lease there is no standing by: the one extender leads as soon as its c
 
 import asyncio
 import gc
+import platform
 import time
 import uuid
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from gpuyard.common.http import listening
 from gpuyard.common.kube.access import find_access
 from gpuyard.common.kube.client import Client
+from gpuyard.common.kube.events import Recorder
 from gpuyard.common.kube.reflector import Reflector
 from gpuyard.common.kube.resources import PODS
 from gpuyard.common.lease import Elector
@@ -27,16 +29,20 @@ from gpuyard.common.logs import get_logger
 from gpuyard.common.metrics import CacheCollector, LeaseCollector
 from gpuyard.common.process import Process
 from gpuyard.common.settings import Reloaded
+from gpuyard.extender.binding import Binder
 from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.feed import Feed
 from gpuyard.extender.leadership import LEASE, take_label
 from gpuyard.extender.ledger import Ledger
 from gpuyard.extender.metrics import LedgerCollector, VerbMetrics
+from gpuyard.extender.planner.loop import Planner
+from gpuyard.extender.planner.metrics import PlannerMetrics
+from gpuyard.extender.planner.telling import REASONS
 from gpuyard.extender.server import Unavailable, Verb, application
 from gpuyard.extender.translate import Translator
 from gpuyard.extender.verbs import Verbs
 from gpuyard.extender.waker import Waker
-from gpuyard.extender.wire import CANDIDATES, PREEMPTION, FilterAnswer, PreemptAnswer
+from gpuyard.extender.wire import BINDING, CANDIDATES, PREEMPTION, BindAnswer, FilterAnswer, PreemptAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,6 +87,7 @@ class Extender:
         """Seconds since the API server last said something of pods."""
         self.elector: Elector | None = None
         metrics = VerbMetrics(process.registry)
+        self._plan_metrics = PlannerMetrics(process.registry)
         process.registry.register(LedgerCollector(self.ledger))
         self.verbs = Verbs(
             self.ledger,
@@ -91,11 +98,13 @@ class Extender:
             today=time.time,
             count=lambda reason: metrics.refusals.labels(reason).inc(),
         )
+        self.binder = Binder(self.ledger, unavailable=self.unavailable, clock=time.monotonic)
         self.web = application(
             [
                 Verb("filter", CANDIDATES, self.verbs.filter, lambda why: FilterAnswer(error=why)),
                 Verb("prioritize", CANDIDATES, self.verbs.prioritize, lambda _: []),
                 Verb("preempt", PREEMPTION, self.verbs.preempt, lambda _: PreemptAnswer()),
+                Verb("bind", BINDING, self.binder.bind, BindAnswer),
             ],
             metrics,
         )
@@ -117,19 +126,38 @@ class Extender:
     async def lead(self, client: Client, options: Options) -> None:
         """Answer kube-scheduler until cancelled, once bindings from before have landed."""
         waker = Waker(client, self.ledger, lambda: self.config().engine, now=time.monotonic, today=time.time)
+        recorder = Recorder(client, "extender", options.pod or platform.node(), REASONS)
+        planner = self._planner(client, recorder)
         try:
             if options.lease:
                 await take_label(client, options.lease, options.pod)
             await asyncio.sleep(SETTLE)
             self.feed.adopt(lambda seen: time.monotonic() + self.config().ttl(claims_volumes=seen.claims_volumes))
+            await planner.resume()
             # What is known by now lives on: looking through it for garbage again and again would delay answers.
             gc.freeze()
+            self.binder.client = client
             self.serving = True
             log.info("serving", pods=len(self.ledger.entries), reserved=len(self.ledger.granted))
-            await waker.run(WAKER_INTERVAL)
+            async with asyncio.TaskGroup() as parts:
+                for part in (waker.run(WAKER_INTERVAL), planner.run(), recorder.run()):
+                    parts.create_task(part)
         finally:
             self.serving = False
             self.ledger.expire(float("inf"))
+
+    def _planner(self, client: Client, recorder: Recorder) -> Planner:
+        return Planner(
+            client,
+            self.ledger,
+            self.translator,
+            self.config,
+            self.verbs.outrank,
+            recorder=recorder,
+            metrics=self._plan_metrics,
+            clock=time.monotonic,
+            today=time.time,
+        )
 
     def _set(self, config: ExtenderConfig) -> None:
         log.info("settings-changed")
