@@ -26,16 +26,16 @@ class PersistentMap(Mapping[K, V]):
         """With these entries, and without those whose value is None."""
         if not changes:
             return self
-        parts, copied = self._parts.copy(), set[int]()
+        parts, mine = self._parts.copy(), dict[int, dict[K, V]]()
         for key, value in changes.items():
             n = hash(key) & _LAST
-            if n not in copied:
-                copied.add(n)
-                parts[n] = parts[n].copy()
+            part = mine.get(n)
+            if part is None:
+                part = mine[n] = parts[n] = parts[n].copy()
             if value is None:
-                parts[n].pop(key, None)
+                part.pop(key, None)
             else:
-                parts[n][key] = value
+                part[key] = value
         other = PersistentMap[K, V]()
         other._parts = parts
         return other

@@ -6,7 +6,7 @@ once a snapshot has them: a `Draft` makes others of the ones that differ, which 
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Self
 
 import msgspec
@@ -414,22 +414,25 @@ class Draft:
     def _settle_workload(self, key: str) -> None:
         come, stay = self._come.get(key, _NO_PODS).values(), self._staying_in(key)
         old, new = self._base.workloads.get(key), self._now("workloads", key)
-        recounted = stay if old is not new else []
-        self._count([*self._gone.get(key, ()), *recounted], old, self._base.fleet, -1)
-        self._count([*come, *recounted], new, self._fleet, 1)
+        self._count(come, new, self._fleet, 1)
+        self._count(self._gone.get(key, ()), old, self._base.fleet, -1)
+        if old is not new:
+            self._count(stay, new, self._fleet, 1)
+            self._count(stay, old, self._base.fleet, -1)
         if key:
-            pods = sorted((*come, *stay), key=start_order)
-            self._changes["members"][key] = tuple(pods) or None
+            pods = (*come, *stay) if len(come) + len(stay) == 1 else tuple(sorted((*come, *stay), key=start_order))
+            self._changes["members"][key] = pods or None
             self._settle_standing(key, pods, old, new)
 
-    def _count(self, pods: Iterable[Pod], workload: Workload | None, fleet: Fleet, sign: int) -> None:
+    def _count(self, pods: Collection[Pod], workload: Workload | None, fleet: Fleet, sign: int) -> None:
+        if not pods:
+            return
         label = workload.queue or "" if workload is not None and workload.governed else ""
         fixed = workload is not None and not workload.preemptible
         for pod in pods:
             active = pod.active
             if active or pod.waits:
-                node = fleet.nodes.get(pod.node) if active else None
-                memory = node.gpu_memory if node else fleet.smallest_gpu
+                memory = _gpu_memory(fleet, pod.node if active else "") if pod.shape.gpu_memory else 0
                 self._tally[label, active, fixed, pod.shape, memory] += sign
 
     def _settle_standing(self, key: str, pods: Iterable[Pod], old: Workload | None, new: Workload | None) -> None:
@@ -518,6 +521,7 @@ def _key_of(pod: Pod) -> str:
     return pod.key
 
 
-def _gpu_memory(fleet: Fleet, name: str) -> int | None:
-    node = fleet.nodes.get(name)
-    return node.gpu_memory if node else None
+def _gpu_memory(fleet: Fleet, node: str) -> int:
+    """The MiB that one GPU of a node has; by the smallest ones for a pod that stands nowhere."""
+    found = fleet.nodes.get(node)
+    return found.gpu_memory if found else fleet.smallest_gpu

@@ -164,7 +164,7 @@ class _Assembly:
 
     def _workloads(self, topologies: Mapping[str, model.Topology]) -> tuple[list[model.Pod], list[model.Workload]]:
         groups, teams = self._objects(objects.PodGroup), self._teams()
-        devices = _device_indices(one.object for team in teams.values() for one in team)
+        devices = _device_indices(one.object for one in self._pods.values())
         pods: list[model.Pod] = []
         workloads: list[model.Workload] = []
         for key in {**teams, **groups}:
@@ -173,9 +173,7 @@ class _Assembly:
             self._check_topology(made.gang, topologies)
             parts = frozenset(leaf.name for leaf in leaves(made.gang)) if made.gang.parts else _NO_PARTS
             workloads.append(made)
-            for one in team:
-                self._at = one
-                pods.append(self._in_company(one.object, key, parts, devices))
+            pods += [self._in_company(one, key, parts, devices) for one in team]
         return pods, workloads
 
     def _teams(self) -> dict[str, "_Team"]:
@@ -194,23 +192,23 @@ class _Assembly:
         return teams
 
     def _in_company(
-        self, told: Telling, workload: str, parts: frozenset[str], devices: Mapping[str, tuple[int, ...]]
+        self, one: Found[Telling], workload: str, parts: frozenset[str], devices: Mapping[str, tuple[int, ...]]
     ) -> model.Pod:
         """The pod as it is among all that is given."""
-        one = told.pod
-        if one.holds and one.node not in self._nodes:
-            self._complain("spec.nodeName", f"there is no node {one.node!r} in the input")
-        if one.group or parts:
-            one = replace(one, group=self._part(one.group, workload, parts))
-        if one.workload != workload or one.created == NOT_BORN or one.nominated or told.device_ids:
+        self._at, pod = one, one.object.pod
+        if pod.holds and pod.node not in self._nodes:
+            self._complain("spec.nodeName", f"there is no node {pod.node!r} in the input")
+        if pod.group or parts:
+            pod = replace(pod, group=self._part(pod.group, workload, parts))
+        if pod.workload != workload or pod.created == NOT_BORN or pod.nominated or one.object.device_ids:
             return replace(
-                one,
+                pod,
                 workload=workload,
-                created=self._born(told),
-                nominated=one.nominated if one.nominated in self._nodes else "",
-                devices=devices.get(one.key, ()) if one.holds else (),
+                created=self._born(one),
+                nominated=pod.nominated if pod.nominated in self._nodes else "",
+                devices=devices.get(pod.key, ()) if pod.holds else (),
             )
-        return one
+        return pod
 
     def _part(self, named: str, workload: str, parts: frozenset[str]) -> str:
         """The sub-group of a pod, of those that its gang really has."""
@@ -221,8 +219,9 @@ class _Assembly:
             self._complain(f"metadata.labels.{SUB_GROUP}", f"{wrong}; choose one of {', '.join(sorted(parts))}")
         return _DEFAULT_PART
 
-    def _born(self, told: Telling) -> int:
-        return self._now if told.pod.created == NOT_BORN else told.pod.created
+    def _born(self, one: Found[Telling]) -> int:
+        created = one.object.pod.created
+        return self._now if created == NOT_BORN else created
 
     def _claims(self, team: "_Team") -> list[Claim]:
         claims = []
@@ -267,7 +266,7 @@ class _Assembly:
             claims,
             _ALONE if least == 1 else model.Gang(minimum=least),
             default_queue=self._settings.default_queue,
-            created=min(self._born(one.object) for one in team),
+            created=min(map(self._born, team)),
         )
 
     def _warn_of_queues(self, claims: Sequence[Claim]) -> None:
@@ -330,11 +329,11 @@ def _newest(seen: Iterable[objects.Object]) -> int:
     """The newest time that any object carries; what is no time is told elsewhere."""
     started, texts = 0, set[str | None]()
     for one in seen:
-        meta = meta_of(one)
-        texts |= {meta.creation_timestamp, meta.deletion_timestamp}
         if isinstance(one, Telling):
-            started = max(started, one.pod.started or 0)
-        elif isinstance(one, objects.PodGroup):
+            started = max(started, one.pod.created, one.pod.started or 0, one.pod.deleted_at or 0)
+        else:
+            texts |= {meta_of(one).creation_timestamp, meta_of(one).deletion_timestamp}
+        if isinstance(one, objects.PodGroup):
             texts.add(notes_of(one).stale_since)
     return max([started, *(read(moment, text, "", _nobody, 0) for text in texts)])
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -67,7 +66,6 @@ def read(parse: Callable[[Any], A], value: object, field: str, complain: Complai
         return default
 
 
-@lru_cache(maxsize=1 << 14)
 def is_name(text: str) -> bool:
     """Whether Kubernetes would accept this as an object's name."""
     return _NAME.fullmatch(text) is not None
