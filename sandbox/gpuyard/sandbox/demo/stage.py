@@ -35,12 +35,13 @@ def manifests() -> Path:
     return folder
 
 
-def set_up(name: str, say: Say, *, folders: Folders | None = None) -> Cluster:
+def set_up(name: str, say: Say, *, nodes: int = 4, folders: Folders | None = None) -> Cluster:
     """Make the demo's sandbox run, with CRDs and extender; what runs already is left alone."""
     say("a real control plane comes up: etcd, API server, kube-scheduler, ...")
     port = _port(name, folders)
     config = manifests() / "kube-scheduler" / "config.yaml"
-    spec = Spec(name=name, scheduler_config=config, extender_url=f"http://127.0.0.1:{port}/scheduler")
+    url = f"http://127.0.0.1:{port}/scheduler"
+    spec = Spec(name=name, nodes=nodes, scheduler_config=config, extender_url=url)
     cluster = lifecycle.up(spec, say=_quiet(say), folders=folders)
     crds = str(manifests() / "crds")
     cluster.kubectl("apply", "--server-side", "-f", crds)
@@ -50,17 +51,17 @@ def set_up(name: str, say: Say, *, folders: Folders | None = None) -> Cluster:
     return cluster
 
 
-def start_extender(cluster: Cluster) -> None:
+def start_extender(cluster: Cluster, *options: str) -> None:
     """Run the extender as a process of the sandbox, so that it ends with it; return when it answers."""
-    process = launch_extender(cluster)
+    process = launch_extender(cluster, *options)
     _wait_ready(process, extender_port(cluster) + 1, cluster.log(EXTENDER))
 
 
-def launch_extender(cluster: Cluster) -> Process:
-    """Start the extender, unless it runs already as it would be started now."""
+def launch_extender(cluster: Cluster, *options: str) -> Process:
+    """Start the extender, with more options if need be, unless it runs already as it would be started now."""
     port = extender_port(cluster)
     listens = ["--host=127.0.0.1", f"--port={port}", f"--ops-port={port + 1}"]
-    command = [sys.executable, "-m", "gpuyard.extender", f"--kubeconfig={cluster.kubeconfig}", *listens]
+    command = [sys.executable, "-m", "gpuyard.extender", f"--kubeconfig={cluster.kubeconfig}", *listens, *options]
     digest = hashlib.sha256("\0".join(command).encode()).hexdigest()[:16]
     running = cluster.processes.get(EXTENDER)
     if running and running.digest == digest:
