@@ -61,7 +61,7 @@ class Office:
         """A map that the watch delivers."""
         self.maps[found.metadata.name] = found
         self.desk.maps.take(Batch([Change(None, found)]))
-        self.desk.touch_all()
+        self.desk.touch_map(found)
 
     def put_node(self, node: ClusterNode) -> None:
         """A node that the watch delivers."""
@@ -80,8 +80,9 @@ class Office:
         for name, body in due.create.items():
             self.put_map(a_map(body["data"]["topology.yml"], name, labels=body["metadata"]["labels"]))
         for name in due.delete:
-            self.desk.maps.take(Batch([Change(self.maps.pop(name), None)]))
-            self.desk.touch_all()
+            gone = self.maps.pop(name)
+            self.desk.maps.take(Batch([Change(gone, None)]))
+            self.desk.touch_map(gone)
         return due
 
     def settled(self) -> dict[str, str]:

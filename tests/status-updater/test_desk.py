@@ -127,6 +127,25 @@ def test_a_changed_pool_changes_its_nodes_maps_and_keeps_the_usage() -> None:
     assert [("status" in gpu) for gpu in gpus] == [True, False, False, False]
 
 
+def test_one_nodes_map_is_no_reason_to_look_at_another(office: Office) -> None:
+    office.settled()
+    office.put_map(a_map("{gpuProduct: y, gpuMemory: 7, gpus: []}", "topology-m"))
+    assert office.desk.touched == {"m"}
+    office.settled()
+    office.put_map(a_map("{}", "gpuyard-exporter"))
+    assert office.desk.touched == set()
+    office.put_map(a_map(TOPOLOGY.replace("n:", "k:"), version=7))
+    assert office.desk.touched >= {"n", "k"}
+
+
+def test_a_generated_map_that_somebody_changed_is_made_right_again() -> None:
+    office = Office([cluster_node("n", {"pool": "p"})], [a_map(POOLS)])
+    before = office.settled()
+    found = office.maps["topology-n"]
+    office.put_map(a_map(found.text.replace("50", "51"), "topology-n", 7, found.metadata.labels))
+    assert office.settled() == before
+
+
 def test_a_node_that_leaves_its_pool_loses_its_map() -> None:
     office = Office([cluster_node("n", {"pool": "p"})], [a_map(POOLS)])
     office.settled()

@@ -34,15 +34,13 @@ class Feed:
         self._desk = desk
         self._updater = updater
 
-    def maps_changed(self) -> None:
-        """A map could be read anew, or went."""
-        self._desk.touch_all()
+    def take_maps(self, batch: Batch[ConfigMap]) -> None:
+        """Maps came, changed or went."""
+        for change in batch.changes:
+            for found in (change.old, change.new):
+                if found is not None:
+                    self._desk.touch_map(found)
         self._updater.news.set()
-
-    def map_refused(self, name: str, why: str) -> None:
-        """A map cannot be read any more: usage goes into the copy of its last good state."""
-        self._updater.refuse(name, why)
-        self.maps_changed()
 
     def take_nodes(self, batch: Batch[ClusterNode]) -> None:
         """Nodes changed, came or went."""
@@ -64,8 +62,8 @@ async def serve(process: Process, access_from: tuple[str, str], namespace: str) 
     identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}-{uuid.uuid4().hex[:8]}"
     elector = Elector(client, COMPONENT, namespace, identity)
     acting = client.fenced(lambda: elector.leading)
-    # The maps speak to those who read them, and both are made of them: hence by name.
-    maps = Maps(lambda: feed.maps_changed(), lambda name, why: feed.map_refused(name, why))  # noqa: PLW0108
+    # The maps tell the updater, which is made of them: hence by name.
+    maps = Maps(report=lambda name, why: updater.refuse(name, why))  # noqa: PLW0108
     nodes = Reflector(client, NODES.within(), DECODER, report=_report)
     pods = Reflector(client, PODS.within(), msgspec.json.Decoder(Pod), report=_report)
     recorder = Recorder(acting, COMPONENT, identity, REASONS)
@@ -74,8 +72,10 @@ async def serve(process: Process, access_from: tuple[str, str], namespace: str) 
     feed = Feed(desk, updater)
     nodes.subscribe(feed.take_nodes)
     pods.subscribe(feed.take_pods)
-    caches: list[Reflector[ConfigMap] | Reflector[ClusterNode] | Reflector[Pod]]
-    caches = [*reflectors(client, maps, namespace, "", _report), nodes, pods]
+    of_maps = reflectors(client, maps, namespace, "", _report)
+    for each in of_maps:
+        each.subscribe(feed.take_maps)
+    caches: list[Reflector[ConfigMap] | Reflector[ClusterNode] | Reflector[Pod]] = [*of_maps, nodes, pods]
 
     async def work() -> None:
         for cache in caches:

@@ -15,8 +15,12 @@ def same_but_for_usage(one: Topology, other: Topology) -> bool:
     """Whether a user would see no difference."""
     if one.form is not other.form or one.pools != other.pools or one.nodes.keys() != other.nodes.keys():
         return False
-    pairs = ((node, other.nodes[name]) for name, node in one.nodes.items())
-    return all(a.hardware == b.hardware and list(_gpus(a)) == list(_gpus(b)) for a, b in pairs)
+    return all(same_node(node, other.nodes[name]) for name, node in one.nodes.items())
+
+
+def same_node(one: Node, other: Node) -> bool:
+    """Whether two nodes differ in their usage at most."""
+    return one.hardware == other.hardware and list(_gpus(one)) == list(_gpus(other))
 
 
 def _gpus(node: Node) -> Iterator[tuple[object, ...]]:

@@ -4,19 +4,20 @@ Level-based: `due` recomputes what should be for every node that was touched sin
 compares it with what is. An event that was missed, doubled or late changes nothing about the answer.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gpuyard.common.kube.client import Json
 from gpuyard.common.topology.cluster_node import ClusterNode
 from gpuyard.common.topology.document import TopologyError
-from gpuyard.common.topology.maps import LAST_GOOD, MAIN, PREFIX, Maps, Sheet, copied, node_named_by
-from gpuyard.common.topology.model import Node, Topology, Usage
-from gpuyard.common.topology.writing import write
+from gpuyard.common.topology.maps import LAST_GOOD, MAIN, PREFIX, ConfigMap, Maps, Sheet, copied, node_named_by
+from gpuyard.common.topology.model import Node, Pool, Topology
+from gpuyard.common.topology.specs import PREFIX as PROFILE
+from gpuyard.common.topology.writing import Usages, differs, write
 from gpuyard.status_updater import copies
 from gpuyard.status_updater.attribution import Attribution, Held, Place, Problem, attribute, recorded
 from gpuyard.status_updater.cluster_nodes import capacity, marks
-from gpuyard.status_updater.generated import body, documents, superfluous
+from gpuyard.status_updater.generated import assigned, body, document, superfluous
 from gpuyard.status_updater.pods import Pod
 
 
@@ -61,6 +62,14 @@ class Desk:
         """The topology changed: look at every node again."""
         self.touched.update(self.nodes, self.maps.nodes(), self._attributions)
 
+    def touch_map(self, found: ConfigMap) -> None:
+        """A map changed, or its copy: look at its nodes again. The common map and its profiles may concern all."""
+        name = found.metadata.name.removeprefix(LAST_GOOD)
+        if name.startswith(PREFIX):
+            self.touched.add(node_named_by(found))
+        elif name == MAIN or name.startswith(PROFILE):
+            self.touch_all()
+
     def due(self) -> Due:
         """What should be written; the nodes touched so far are looked at, and no longer touched."""
         touched, self.touched = self.touched, set()
@@ -90,34 +99,31 @@ class Desk:
         # What kubelet said is kept while the pod lives, even when it is not said any more.
         self._attributions[name], self._held[name] = found, found.held
 
-    def _maps(self, due: Due, touched: Iterable[str]) -> None:
+    def _maps(self, due: Due, touched: set[str]) -> None:
         sheets = self.maps.sheets
         main = sheets.get(MAIN)
         listed = main.topology.nodes if main and main.topology else {}
-        wanted = documents(self.nodes.values(), self.maps.pools(), listed)
+        pools = assigned(self.nodes.values(), self.maps.pools(), listed)
         # Of a common map that could never be read it is not known which pools it has.
-        for name in superfluous(sheets, wanted) if main is None or main.topology else ():
+        for name in superfluous(sheets, pools) if main is None or main.topology else ():
             due.delete[name] = sheets[name].found.metadata.uid
-        for name, text in wanted.items():
-            if name not in sheets:
-                due.create[name] = body(name, text)
-        usage = self._usage()
-        touched = set(touched)
+        due.create |= {name: body(name, pool) for name, pool in pools.items() if name not in sheets}
+        usage = {name: found.usage for name, found in self._attributions.items()}
         for name, sheet in sheets.items():
-            if name not in due.delete and (touched & _speaks_of(name, sheet) or name in wanted or name == MAIN):
-                self._text(due, name, sheet, wanted.get(name) if sheet.found.generated else None, usage)
+            if name == MAIN or (name not in due.delete and touched & _speaks_of(name, sheet)):
+                self._text(due, name, sheet, pools.get(name), usage)
                 self._copy(due, name, sheet, usage)
 
-    def _text(
-        self, due: Due, name: str, sheet: Sheet, document: str | None, usage: Mapping[str, Mapping[str, Usage]]
-    ) -> None:
-        if sheet.problem and document is None:
+    def _text(self, due: Due, name: str, sheet: Sheet, pool: Pool | None, usage: Usages) -> None:
+        stands = sheet.found.text
+        base = document(sheet, pool) if pool is not None and sheet.found.generated else stands
+        if base is stands and (sheet.problem or sheet.topology is None or not differs(sheet.topology, usage)):
             return
-        text = _written(due, name, sheet, document or sheet.found.text, usage)
-        if text != sheet.found.text:
+        text = _written(due, name, sheet, base, usage)
+        if text != stands:
             due.texts[name] = (text, sheet.found.metadata.resource_version)
 
-    def _copy(self, due: Due, name: str, sheet: Sheet, usage: Mapping[str, Mapping[str, Usage]]) -> None:
+    def _copy(self, due: Due, name: str, sheet: Sheet, usage: Usages) -> None:
         """Keep the last good state of what a user wrote."""
         if sheet.topology is None or sheet.found.generated:
             return
@@ -136,11 +142,8 @@ class Desk:
         before = self._copied[name][1]
         return before is not None and copies.same_but_for_usage(before, topology)
 
-    def _usage(self) -> dict[str, Mapping[str, Usage]]:
-        return {name: found.usage for name, found in self._attributions.items()}
 
-
-def _written(due: Due, name: str, sheet: Sheet, text: str, usage: Mapping[str, Mapping[str, Usage]]) -> str:
+def _written(due: Due, name: str, sheet: Sheet, text: str, usage: Usages) -> str:
     """The text with its usage; as it stands when that cannot be."""
     try:
         return write(text, usage, node_named_by(sheet.found))

@@ -1,12 +1,14 @@
 """Maps of single nodes that are made from pools: one for each node that carries a pool's label."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from gpuyard.common.kube.client import Json
 from gpuyard.common.topology.cluster_node import ClusterNode
-from gpuyard.common.topology.maps import GENERATED_LABEL, KEY, NODE_LABEL, PREFIX, Sheet
+from gpuyard.common.topology.maps import GENERATED_LABEL, KEY, NODE_LABEL, PREFIX, Sheet, node_named_by
 from gpuyard.common.topology.model import Pool
+from gpuyard.common.topology.pools import node_of
 from gpuyard.common.topology.writing import per_node_document
+from gpuyard.status_updater.copies import same_node
 
 
 def pool_of(node: ClusterNode, pools: Iterable[Pool]) -> Pool | None:
@@ -15,24 +17,32 @@ def pool_of(node: ClusterNode, pools: Iterable[Pool]) -> Pool | None:
     return next((pool for pool in pools if labels.get(pool.label) == pool.value), None)
 
 
-def documents(nodes: Iterable[ClusterNode], pools: Iterable[Pool], listed: Mapping[str, object]) -> dict[str, str]:
-    """The document of each node that a pool describes and the common map does not list, by the map's name."""
+def assigned(nodes: Iterable[ClusterNode], pools: Iterable[Pool], listed: Container[str]) -> dict[str, Pool]:
+    """The pool of each node that has one and is not listed in the common map, by the name of the node's map."""
     pools = tuple(pools)
-    found: dict[str, str] = {}
+    found: dict[str, Pool] = {}
     for node in nodes:
         name = node.metadata.name
         pool = pool_of(node, pools)
         if pool is not None and name not in listed:
-            found[PREFIX + name] = per_node_document(pool, name)
+            found[PREFIX + name] = pool
     return found
 
 
-def superfluous(sheets: Mapping[str, Sheet], wanted: Mapping[str, str]) -> list[str]:
+def document(sheet: Sheet, pool: Pool) -> str:
+    """What the map of a pool's node says, usage apart: as it stands if that is right."""
+    name = node_named_by(sheet.found)
+    wanted = node_of(pool, name)
+    stands = not sheet.problem and sheet.topology is not None and same_node(sheet.topology.nodes[name], wanted)
+    return sheet.found.text if stands else per_node_document(pool, name)
+
+
+def superfluous(sheets: Mapping[str, Sheet], wanted: Container[str]) -> list[str]:
     """Generated maps that no pool asks for any more."""
     return [name for name, sheet in sheets.items() if sheet.found.generated and name not in wanted]
 
 
-def body(name: str, text: str) -> Json:
+def body(name: str, pool: Pool) -> Json:
     """A map to be created."""
     node = name.removeprefix(PREFIX)
     labels = {GENERATED_LABEL: "true", "node-topology": "true", NODE_LABEL: node}
@@ -40,5 +50,5 @@ def body(name: str, text: str) -> Json:
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": name, "labels": labels},
-        "data": {KEY: text},
+        "data": {KEY: per_node_document(pool, node)},
     }

@@ -60,6 +60,16 @@ def write(text: str, usages: Usages, node: str = "") -> str:
     return text
 
 
+def differs(topology: Topology, usages: Usages) -> bool:
+    """Whether a document that says `topology` would have to be written anew to say this usage."""
+    spelling = OF_FORM[topology.form]
+    return any(
+        plain_usage(gpu, spelling) != plain_usage(_used(gpu, usages.get(name, {})), spelling)
+        for name, node in topology.nodes.items()
+        for gpu in node.gpus
+    )
+
+
 def per_node_document(pool: Pool, name: str) -> str:
     """The document that one node of a pool gets."""
     node = node_of(pool, name)
