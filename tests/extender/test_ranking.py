@@ -44,3 +44,14 @@ def test_points_follow_the_free_gpus(snapshot: Snapshot) -> None:
 def test_nodes_that_are_equally_full_get_equal_points(snapshot: Snapshot) -> None:
     assert points(snapshot, ["n1", "n2"]) == {"n1": 9, "n2": 9}
     assert points(snapshot, []) == {}
+
+
+def test_full_nodes_come_after_all_in_which_there_is_room() -> None:
+    full = Bench(node("n1", 1), node("n2", 8), node("n3", 0), pod("a", gpus=1, on="n1")).ledger.snapshot
+    assert best(full, ONE, ["n1", "n2", "n3"], 10, anywhere) == ["n2", "n1", "n3"]
+
+
+def test_for_a_part_of_a_gpu_those_come_first_of_which_one_is_shared_and_full_ones_not_at_all() -> None:
+    half = pod("h", "", 0, on="n2", annotations={"gpu-fraction": "0.5"})
+    bench = Bench(node("n1", 1), node("n2", 8), node("n3", 4), half, pod("a", gpus=1, on="n1"))
+    assert best(bench.ledger.snapshot, Shape(fraction=500), ["n1", "n2", "n3"], 10, anywhere) == ["n2", "n3"]

@@ -35,19 +35,22 @@ def points(snapshot: Snapshot, offered: Iterable[str]) -> Mapping[str, int]:
 
 
 def _in_order(snapshot: Snapshot, shape: Shape, offered: Collection[str]) -> Iterator[str]:
+    if shape.shared:
+        yield from sorted(snapshot.sharing)
+        yield from _by_fullness(snapshot, 1)
+        return
     if len(offered) > 1:
-        if shape.shared:
-            yield from sorted(snapshot.sharing)
-        yield from _by_fullness(snapshot)
-    # Nodes that are closed, or that no watch has shown yet: kube-scheduler knows why it offers them.
+        yield from _by_fullness(snapshot, shape.gpus)
+    # Full or closed for all we know, or not shown by any watch yet: kube-scheduler knows why it offers them.
     yield from sorted(offered)
 
 
-def _by_fullness(snapshot: Snapshot) -> Iterator[str]:
-    """The open nodes, those first that have the fewest free GPUs, once everything has left that is on its way out."""
+def _by_fullness(snapshot: Snapshot, gpus: int) -> Iterator[str]:
+    """The open nodes with so many free GPUs, those first that have the fewest, counting those on their way out."""
     for idle, releasing in sorted(snapshot.slots, key=lambda slot: (sum(slot), slot)):
-        names = list(snapshot.slots[idle, releasing])
-        # Only the first few are mostly wanted: not worth sorting thousands.
-        heapify(names)
-        while names:
-            yield heappop(names)
+        if idle >= gpus:
+            names = list(snapshot.slots[idle, releasing])
+            # Only the first few are mostly wanted: not worth sorting thousands.
+            heapify(names)
+            while names:
+                yield heappop(names)

@@ -19,6 +19,7 @@ from gpuyard.engine.settings import Settings
 from gpuyard.engine.snapshot import Snapshot
 from gpuyard.extender.gatekeeper import Gatekeeper, governs
 from gpuyard.extender.ledger import Ledger
+from gpuyard.extender.ranking import best
 from gpuyard.extender.space import Space
 from msgspec.structs import replace
 
@@ -97,8 +98,8 @@ class Waker:
         if why in OTHERS_CALL:
             return self._ledger.offered(pod, self._now() - LAG) is not None
         space = Space(snapshot, self._ledger, pod)
-        offered = self._ledger.offered(pod, float("-inf")) or snapshot.fleet.nodes
-        return why not in CROWDED or any(map(space.fits, offered))
+        offered = self._ledger.offered(pod, float("-inf")) or frozenset(snapshot.fleet.nodes)
+        return why not in CROWDED or bool(best(snapshot, pod.shape, offered, 1, space.has_room))
 
     async def _poke(self, pod: Pod) -> None:
         self._ledger.woken(pod.key)
