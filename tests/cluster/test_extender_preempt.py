@@ -60,6 +60,8 @@ def test_for_a_rightful_claim_exactly_one_victim_set_dies(yard: Yard, full: str)
 @pytest.mark.row("E-38", case="over-limit")
 def test_for_a_claim_over_the_limit_nobody_dies(yard: Yard, full: str) -> None:
     yard.queue("team", limit=32)
+    asked = yard.pod("asked", full, 8)
+    yard.until(lambda: not yard.filter(asked)["NodeNames"], 15, "the extender knows the new limit")
     yard.submit("urgent", queue=full, gpus=8, priorityClassName="build-preemptible")
     refused(yard, "urgent")
 
@@ -109,7 +111,7 @@ def test_what_is_not_preemptible_is_protected(yard: Yard, full: str) -> None:
 
 
 @pytest.mark.row("E-16", case="gang-minimum")
-def test_a_gang_that_would_fall_below_its_minimum_is_protected(yard: Yard, full: str) -> None:
+def test_a_gang_is_never_left_with_fewer_than_its_minimum(yard: Yard, full: str) -> None:
     yard.apply(
         {
             "apiVersion": "scheduling.run.ai/v2alpha2",
@@ -120,5 +122,14 @@ def test_a_gang_that_would_fall_below_its_minimum_is_protected(yard: Yard, full:
     )
     for name in RUNNING:
         yard.cluster.kubectl("annotate", "pod", name, "pod-group-name=gang", "--namespace", yard.namespace)
-    yard.submit("urgent", queue=full, gpus=8, priorityClassName="build-preemptible")
-    refused(yard, "urgent")
+    claimant = yard.pod("urgent", full, 8, priorityClassName="build-preemptible")
+    yard.until(lambda: nobody(proposal(yard, claimant, "low-1")), 15, "the extender knows the gang")
+    yard.apply(claimant)
+    yard.until(lambda: "urgent" in yard.placed(), 60, "the gang has made room as a whole")
+    assert not deleted_by_kube_scheduler(yard)
+    assert yard.placed() == {"urgent"}
+
+
+def nobody(answer: Json) -> bool:
+    """Whether `preempt` lets nobody be evicted."""
+    return answer == {"NodeNameToMetaVictims": {}}
