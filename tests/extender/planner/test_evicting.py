@@ -40,16 +40,10 @@ async def test_without_budgets_it_is_deleted() -> None:
         (CONFLICT, Outcome.GONE),
         (BUSY, Outcome.LATER),
         (TWO_BUDGETS, Outcome.NEVER),
+        (error(403, "Forbidden"), Outcome.LATER),
     ],
 )
 async def test_what_the_server_says_has_a_meaning(said: ApiError, means: Outcome) -> None:
     api = Api()
     api.errors["create", EVICTION] = said
     assert await outcome(api) is means
-
-
-async def test_what_nobody_foresaw_is_an_error() -> None:
-    api = Api()
-    api.errors["create", EVICTION] = error(403, "Forbidden")
-    with pytest.raises(ApiError):
-        await outcome(api)

@@ -18,7 +18,7 @@ class Outcome(StrEnum):
     GONE = "gone"
     """It had left before."""
     LATER = "later"
-    """A disruption budget does not allow it now, or the server asks for patience."""
+    """A disruption budget does not allow it now, or the server cannot do it."""
     NEVER = "never"
 
 
@@ -47,8 +47,4 @@ def _body(name: str, namespace: str, uid: str) -> dict[str, object]:
 def _outcome(error: ApiError) -> Outcome:
     if error.not_found or error.conflict:
         return Outcome.GONE
-    if MANY_BUDGETS in error.message:
-        return Outcome.NEVER
-    if error.busy:
-        return Outcome.LATER
-    raise error
+    return Outcome.NEVER if MANY_BUDGETS in error.message else Outcome.LATER

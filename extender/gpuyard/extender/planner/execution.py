@@ -77,7 +77,7 @@ class Executor:
         run.why_not = run.why_not or _hopeless(seen)
         if not run.why_not and world.now >= run.not_before:
             await self._evict(run, seen.due, world.now, honor_budgets=honor_budgets)
-        await self._bring_back(run, seen)
+        await self._bring_back(run, seen, world.now)
         self._look(run, seen, world.now)
         ending = _ending(run, seen, world.now, ttl)
         if ending is not None:
@@ -88,12 +88,10 @@ class Executor:
     async def _evict(self, run: Run, due: tuple[Victim, ...], now: float, *, honor_budgets: bool) -> None:
         told = list(run.plan.status.evicted)
         for victim in due:
-            if _is_moved(run.plan, victim):
-                await moving.keep(self._client, victim.pod, victim.uid, run.plan.name)
-            outcome, error = await evict(self._client, victim, honor_budgets=honor_budgets)
+            outcome, error = await self._let_go(run.plan, victim, honor_budgets=honor_budgets)
             self._metrics.evictions.labels(run.plan.spec.phase, outcome.value).inc()
-            if outcome in (Outcome.LATER, Outcome.NEVER):
-                self._put_off(run, victim, outcome, error, now)
+            if error is not None and outcome in (Outcome.LATER, Outcome.NEVER):
+                await self._put_off(run, victim, outcome, error, now)
                 break
             told.append(victim.uid)
             run.refusals, run.held_since = 0, None
@@ -104,33 +102,57 @@ class Executor:
             run.plan = run.plan.with_status(evicted=tuple(told))
             await self._store.write_status(run.plan)
 
-    def _put_off(self, run: Run, victim: Victim, outcome: Outcome, error: ApiError | None, now: float) -> None:
-        said = error.message if error else ""
+    async def _let_go(self, plan: Plan, victim: Victim, *, honor_budgets: bool) -> tuple[Outcome, ApiError | None]:
+        if _is_moved(plan, victim):
+            try:
+                await moving.keep(self._client, victim.pod, victim.uid, plan.name)
+            except ApiError as error:
+                # What cannot be kept must not go.
+                return Outcome.LATER, error
+        return await evict(self._client, victim, honor_budgets=honor_budgets)
+
+    async def _put_off(self, run: Run, victim: Victim, outcome: Outcome, error: ApiError, now: float) -> None:
         run.held_since = now if run.held_since is None else run.held_since
-        patience_over = now - run.held_since >= PATIENCE
-        if outcome is Outcome.NEVER or patience_over:
-            run.why_not = f"{victim.pod} cannot be evicted: {said}"
-        delay = DELAYS[min(run.refusals, len(DELAYS) - 1)]
+        if outcome is Outcome.NEVER or now - run.held_since >= PATIENCE:
+            run.why_not = f"{victim.pod} cannot be evicted: {error.message}"
+        run.not_before = now + max(DELAYS[min(run.refusals, len(DELAYS) - 1)], error.retry_after)
         run.refusals += 1
-        run.not_before = now + max(delay, error.retry_after if error else 0)
-        log.info("eviction-put-off", pod=victim.pod, plan=run.plan.name, reason=said)
+        log.info("eviction-put-off", pod=victim.pod, plan=run.plan.name, reason=error.message)
+        if _is_moved(run.plan, victim):
+            # Whoever deletes it meanwhile does not want it back.
+            await moving.forget(self._client, victim.pod)
 
     # --- coming back ---
 
-    async def _bring_back(self, run: Run, seen: Progress) -> None:
+    async def _bring_back(self, run: Run, seen: Progress, now: float) -> None:
         left = {victim.uid for victim in seen.left}
         for victim in run.plan.spec.evictions:
             if victim.uid in left or victim.uid in run.back or not _is_moved(run.plan, victim):
                 continue
-            found = await moving.bring_back(self._client, victim.pod, victim.uid)
-            if found is moving.Found.LEAVING:
+            try:
+                found = await moving.bring_back(self._client, victim.pod, victim.uid)
+            except ApiError as error:
+                self._give_up_on(run, victim, error, now)
                 continue
-            run.back.add(victim.uid)
+            if found is not moving.Found.LEAVING:
+                run.back.add(victim.uid)
             if found is moving.Found.MADE:
-                self._metrics.moves.inc()
-                place = next(place for place in run.plan.spec.promises if place.pod == victim.pod)
-                self._teller.moved(run.plan, victim, place.node)
-                log.info("moved", pod=victim.pod, plan=run.plan.name, node=place.node)
+                self._greet(run.plan, victim)
+
+    def _give_up_on(self, run: Run, victim: Victim, error: ApiError, now: float) -> None:
+        """A pod that cannot be made anew is tried for a while; then people have to see to it."""
+        log.warning("not-made-anew", pod=victim.pod, plan=run.plan.name, reason=error.message)
+        run.held_since = now if run.held_since is None else run.held_since
+        if now - run.held_since >= PATIENCE:
+            run.back.add(victim.uid)
+            kept = f"its spec is kept in ControllerRevision {moving.kept_as(victim.pod)}"
+            run.why_not = f"{victim.pod} could not be made anew: {error.message}; {kept}"
+
+    def _greet(self, plan: Plan, victim: Victim) -> None:
+        place = next(place for place in plan.spec.promises if place.pod == victim.pod)
+        self._metrics.moves.inc()
+        self._teller.moved(plan, victim, place.node)
+        log.info("moved", pod=victim.pod, plan=plan.name, node=place.node)
 
     # --- the end ---
 

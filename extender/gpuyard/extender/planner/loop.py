@@ -31,6 +31,7 @@ from gpuyard.extender.planner.execution import Executor, Run, World
 from gpuyard.extender.planner.metrics import PlannerMetrics
 from gpuyard.extender.planner.observing import Observer
 from gpuyard.extender.planner.plans import Plan, promise
+from gpuyard.extender.planner.progress import SeenPods
 from gpuyard.extender.planner.queues import QueueWriter, statuses
 from gpuyard.extender.planner.stepping import step
 from gpuyard.extender.planner.store import Store
@@ -84,12 +85,9 @@ class Planner:
             try:
                 await self.look()
             except KubeError as error:
-                # What was written and what was not is known only after reading it again.
-                self._loaded = False
-                log.warning("planner-interrupted", reason=str(error))
+                self._interrupted(error)
             except Exception:
                 # Whatever is wrong with deciding, the verbs go on answering.
-                self._loaded = False
                 log.exception("planner-failed")
             await asyncio.sleep(self._config().planner.interval)
 
@@ -98,9 +96,19 @@ class Planner:
         if not self._loaded:
             await self.resume()
         for run in list(self._runs.values()):
-            await self._advance(run)
+            try:
+                await self._advance(run)
+            except KubeError as error:
+                # The others are none the worse for it.
+                self._interrupted(error)
         if self._observer.has_changed(self._clock(), int(self._today())):
             await self._decide()
+
+    def _interrupted(self, error: KubeError) -> None:
+        """What was written and what was not is known only after reading it again."""
+        self._loaded = False
+        self._observer.look_again()
+        log.warning("planner-interrupted", reason=str(error))
 
     # --- plans under way ---
 
@@ -124,8 +132,7 @@ class Planner:
         self._keep_places()
 
     def _world(self) -> World:
-        pods = {key: entry.seen.pod for key, entry in self._ledger.entries.items()}
-        return World(pods, self._ledger.snapshot.on_node, self._clock(), self._today())
+        return World(SeenPods(self._ledger.entries), self._ledger.snapshot.on_node, self._clock(), self._today())
 
     def _offer_places(self, run: Run, *, is_new: bool) -> None:
         """Wake those whose places are free; a place that kube-scheduler does not offer for long is struck out."""

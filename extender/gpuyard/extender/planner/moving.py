@@ -62,12 +62,12 @@ async def keep(client: Client, pod: str, uid: str, plan: str) -> bool:
     revision = {
         "apiVersion": CONTROLLER_REVISIONS.api_version,
         "kind": CONTROLLER_REVISIONS.kind,
-        "metadata": {"name": _revision(name), "namespace": namespace, "labels": {OF_PLAN: plan}},
+        "metadata": {"name": kept_as(pod), "namespace": namespace, "labels": {OF_PLAN: plan}},
         "revision": 1,
         "data": made_anew(old),
     }
     # What is kept can never be changed; one that was left over is of no use to anybody.
-    await _forget(client, namespace, name)
+    await forget(client, pod)
     await client.create(CONTROLLER_REVISIONS.within(namespace), revision)
     return True
 
@@ -76,7 +76,7 @@ async def bring_back(client: Client, pod: str, uid: str) -> Found:
     """Make a moved pod anew, unless that is done, or its old one is still there."""
     namespace, _, name = pod.partition("/")
     try:
-        kept = await client.get(CONTROLLER_REVISIONS.named(_revision(name), namespace))
+        kept = await client.get(CONTROLLER_REVISIONS.named(kept_as(pod), namespace))
     except ApiError as error:
         if error.not_found:
             return Found.NOTHING
@@ -85,7 +85,7 @@ async def bring_back(client: Client, pod: str, uid: str) -> Found:
         return Found.NOTHING
     found = await _make(client, namespace, name, kept["data"], uid)
     if found is not Found.LEAVING:
-        await _forget(client, namespace, name)
+        await forget(client, pod)
     return found
 
 
@@ -100,13 +100,16 @@ async def _make(client: Client, namespace: str, name: str, pod: Json, uid: str) 
     return Found.MADE
 
 
-async def _forget(client: Client, namespace: str, name: str) -> None:
+async def forget(client: Client, pod: str) -> None:
+    """Nobody needs the kept spec of a pod any more: it is back, or it does not have to go."""
+    namespace = pod.partition("/")[0]
     try:
-        await client.delete(CONTROLLER_REVISIONS.named(_revision(name), namespace))
+        await client.delete(CONTROLLER_REVISIONS.named(kept_as(pod), namespace))
     except ApiError as error:
         if not error.not_found:
             raise
 
 
-def _revision(pod: str) -> str:
-    return f"gpuyard-move-{pod}"
+def kept_as(pod: str) -> str:
+    """Where the spec of a pod is kept: the name of a ControllerRevision in its namespace."""
+    return f"gpuyard-move-{pod.rpartition('/')[2]}"

@@ -32,6 +32,10 @@ class Observer:
         """Whether anything has changed since `snapshot`, or the time has come that something waited for."""
         return self._state() != self._seen or now >= self._again or today >= self._again_today
 
+    def look_again(self) -> None:
+        """What was decided could not be carried out."""
+        self._seen = ()
+
     def snapshot(self, promises: Iterable[Promise], leaving: Iterable[str], now: float, today: int) -> Snapshot:
         """The cluster to decide on, with places kept and the UIDs of those who are to go."""
         counted, config = self._ledger.snapshot, self._config()

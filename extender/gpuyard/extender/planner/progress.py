@@ -1,14 +1,34 @@
 """How far a plan has come, read from the pods as they are."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from gpuyard.engine.model import Pod, State
 from gpuyard.engine.scratch import is_stuck
+from gpuyard.extender.ledger import Entry
 from gpuyard.extender.planner.plans import Place, Plan, Victim
 
 Pods = Mapping[str, Pod]
 """The pods as the watches show them, by key."""
+
+
+class SeenPods(Mapping[str, Pod]):
+    """The pods of a ledger as the watches show them, whatever was granted."""
+
+    def __init__(self, entries: Mapping[str, Entry]) -> None:
+        self._entries = entries
+
+    def __getitem__(self, key: str) -> Pod:
+        """The pod of this key."""
+        return self._entries[key].seen.pod
+
+    def __iter__(self) -> Iterator[str]:
+        """The keys."""
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._entries)
 
 
 class Progress(NamedTuple):

@@ -1,0 +1,72 @@
+"""Whether a plan still holds when it is its turn."""
+
+import pytest
+from gpuyard.engine.model import Promise, Shape
+from gpuyard.extender.planner.checking import has_room, still_holds
+from gpuyard.extender.planner.plans import Plan
+
+from tests.extender.builders import Bench, Json, node, pod, queue
+from tests.extender.planner.builders import place, plan, victim
+
+UIDS = {"ns/a": "uid-a"}
+TAKING = plan(victim("b"), places=[place("a")])
+
+
+def holds(of: Plan, *pods: Json, doomed: str = "") -> bool:
+    bench = Bench(node("n1"), queue("team"), *pods)
+    return still_holds(of, bench.ledger.entries, UIDS, {doomed})
+
+
+def test_as_long_as_nothing_has_changed_it_does() -> None:
+    assert holds(TAKING, pod("a", "team"), pod("b", "team", on="n1"))
+
+
+@pytest.mark.parametrize(
+    "there",
+    [
+        [pod("a", "team")],
+        [pod("a", "team"), pod("b", "team")],
+        [pod("a", "team"), pod("b", "team", on="n2")],
+        [pod("a", "team"), pod("b", "team", on="n1", phase="Succeeded")],
+        [pod("b", "team", on="n1")],
+        [pod("a", "team", on="n1"), pod("b", "team", on="n1")],
+    ],
+    ids=["victim gone", "victim waits", "victim elsewhere", "victim done", "claimant gone", "claimant placed"],
+)
+def test_with_another_victim_or_claimant_it_does_not(there: list[Json]) -> None:
+    assert not holds(TAKING, *there)
+
+
+def test_a_claimant_that_was_let_through_needs_no_plan() -> None:
+    bench = Bench(node("n1"), queue("team"), pod("a", "team"), pod("b", "team", on="n1"))
+    assert bench.passes(pod("a", "team"))
+    assert not still_holds(TAKING, bench.ledger.entries, UIDS, ())
+
+
+def test_whom_kube_scheduler_evicts_is_not_ours_to_evict() -> None:
+    assert not holds(TAKING, pod("a", "team"), pod("b", "team", on="n1"), doomed="uid-b")
+
+
+def test_who_is_moved_is_no_claimant() -> None:
+    move = plan(victim("b"), places=[place("a"), place("b", "n1")])
+    assert holds(move, pod("a", "team"), pod("b", "team", on="n1"))
+
+
+def room(of: Plan, *promised: Promise) -> bool:
+    pods = [pod("b", "team", 4, on="n1"), pod("c", "team", 2, on="n1")]
+    return has_room(of, Bench(node("n1"), queue("team"), *pods).ledger.snapshot, promised)
+
+
+def test_what_is_free_and_what_victims_leave_is_to_be_had() -> None:
+    assert room(plan(victim("b"), places=[place("a", gpus=6)]))
+    assert not room(plan(victim("b"), places=[place("a", gpus=7)]))
+
+
+def test_what_is_promised_to_others_is_not() -> None:
+    other = Promise(plan="other", pod="ns/x", shape=Shape(gpus=1), node="n1")
+    assert room(plan(victim("b"), places=[place("a", gpus=5)]), other)
+    assert not room(plan(victim("b"), places=[place("a", gpus=6)]), other)
+
+
+def test_on_a_node_that_is_gone_there_is_no_room() -> None:
+    assert not room(plan(places=[place("a", "gone")]))

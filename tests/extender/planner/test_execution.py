@@ -1,0 +1,249 @@
+"""One plan, step by step: who goes, who comes back, and what ends it."""
+
+import itertools
+from typing import TYPE_CHECKING, cast
+
+from gpuyard.engine.model import Pod, Shape, State
+from gpuyard.extender.planner.execution import DELAYS, PATIENCE, Executor, Run, World
+from gpuyard.extender.planner.metrics import PlannerMetrics
+from gpuyard.extender.planner.plans import Place, Plan
+from gpuyard.extender.planner.store import Store
+from prometheus_client import CollectorRegistry
+
+from tests.extender.planner.builders import BUSY, NOT_FOUND, Api, error, place, plan, victim
+
+if TYPE_CHECKING:
+    from gpuyard.common.kube.client import Client
+    from gpuyard.extender.planner.plans import Victim
+    from gpuyard.extender.planner.telling import Teller
+
+TTL = 300
+KEPT = "/apis/apps/v1/namespaces/ns/controllerrevisions"
+PODS = "/api/v1/namespaces/ns/pods"
+FORBIDDEN = error(403, "Forbidden", "exceeded quota")
+
+
+class Ear:
+    """Hears who is evicted and who is back."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def evicted(self, _: Plan, gone: "Victim") -> None:
+        self.heard.append(f"{gone.pod} evicted")
+
+    def moved(self, _: Plan, back: "Victim", node: str) -> None:
+        self.heard.append(f"{back.pod} moved to {node}")
+
+
+class Act:
+    """One plan over a handful of pods; the API server has them as the watches show them."""
+
+    def __init__(self, of: Plan, *pods: Pod) -> None:
+        self.api = Api()
+        self.ear = Ear()
+        self.pods = {one.key: one for one in pods}
+        for one in pods:
+            self.api.put(f"{PODS}/{one.key[3:]}", {"metadata": {"name": one.key[3:], "uid": one.uid}, "spec": {}})
+        self.api.put(f"/apis/gpuyard.io/v1alpha1/plans/{of.name}", {})
+        client = cast("Client", self.api)
+        metrics = PlannerMetrics(CollectorRegistry())
+        self.executor = Executor(client, Store(client), cast("Teller", self.ear), metrics)
+        self.run = Run(of, 0, of.spec.promises)
+        self.now = 0.0
+
+    async def step(self, *, after: float = 0) -> None:
+        self.now += after
+        at: dict[str, tuple[Pod, ...]] = {}
+        for one in self.pods.values():
+            at[one.node] = (*at.get(one.node, ()), one)
+        world = World(self.pods, at, self.now, 1_800_000_000 + self.now)
+        await self.executor.advance(self.run, world, ttl=TTL, honor_budgets=True)
+
+    def gone(self, name: str) -> None:
+        del self.pods[f"ns/{name}"]
+        self.api.objects.pop(f"{PODS}/{name}", None)
+
+    def stands(self, name: str, node: str, uid: str = "") -> None:
+        self.pods[f"ns/{name}"] = pod(name, node, uid=uid)
+
+    @property
+    def state(self) -> str:
+        return f"{self.run.plan.status.state}: {self.run.plan.status.message}"
+
+    def open(self) -> list[str]:
+        return [one.pod for one in self.run.open]
+
+    def refuse(self, name: str, said: Exception = BUSY) -> None:
+        self.api.errors["create", f"{PODS}/{name}/eviction"] = said  # type: ignore[assignment]
+
+    def evictions(self) -> list[str]:
+        return [one.split("/")[-2] for one in self.api.wrote("create") if one.endswith("/eviction")]
+
+
+def pod(name: str, on: str = "", *, uid: str = "") -> Pod:
+    state = State.RUNNING if on else State.PENDING
+    return Pod(key=f"ns/{name}", uid=uid or f"uid-{name}", shape=Shape(gpus=1), state=state, node=on)
+
+
+def taking(*victims: str) -> Act:
+    """A pod `a` that waits for the room of these on n1."""
+    of = plan(*(victim(name) for name in victims), places=[place("a")])
+    return Act(of, pod("a"), *(pod(name, "n1") for name in victims))
+
+
+def moving(*more: Place) -> Act:
+    """A pod `a` that waits for the room of `b`, which moves to n2."""
+    of = plan(victim("b"), places=[place("a"), place("b", "n2"), *more])
+    return Act(of, pod("a"), pod("b", "n1"))
+
+
+async def test_victims_go_in_the_order_of_the_plan() -> None:
+    act = taking("b", "c")
+    await act.step()
+    assert act.evictions() == ["b", "c"]
+    assert act.run.plan.status.evicted == ("uid-b", "uid-c")
+
+
+async def test_after_the_first_that_is_put_off_nobody_else_goes() -> None:
+    act = taking("b", "c")
+    act.refuse("b")
+    await act.step()
+    assert act.evictions() == ["b"]
+    assert act.run.plan.status.evicted == ()
+
+
+async def test_what_is_put_off_is_tried_again_later_and_later() -> None:
+    act = taking("b")
+    act.refuse("b")
+    moments = []
+    for _ in range(40):
+        before = len(act.evictions())
+        await act.step(after=0.5)
+        moments += [act.now] * (len(act.evictions()) - before)
+    gaps = [later - earlier for earlier, later in itertools.pairwise(moments)]
+    assert gaps == list(DELAYS[: len(gaps)])
+
+
+async def test_whom_a_server_asks_to_wait_longer_waits_longer() -> None:
+    act = taking("b")
+    act.refuse("b", error(429, "TooManyRequests", "wait", retry_after=7))
+    await act.step()
+    await act.step(after=6.9)
+    assert act.evictions() == ["b"]
+    await act.step(after=0.1)
+    assert act.evictions() == ["b", "b"]
+
+
+async def test_a_plan_that_is_held_up_for_long_keeps_only_what_the_evicted_need() -> None:
+    act = moving()
+    act.run.plan = plan(victim("b"), victim("c"), places=act.run.plan.spec.promises)
+    act.pods["ns/c"] = pod("c", "n1")
+    act.refuse("c")
+    await act.step()
+    await act.step(after=PATIENCE)
+    await act.step()
+    assert act.run.why_not == "ns/c cannot be evicted: a disruption budget holds"
+    assert act.open() == ["ns/b"]
+    assert act.run.plan.runs
+
+
+async def test_who_had_left_before_counts_as_told() -> None:
+    act = taking("b")
+    act.refuse("b", NOT_FOUND)
+    await act.step()
+    assert act.run.plan.status.evicted == ("uid-b",)
+    assert act.ear.heard == []
+
+
+async def test_a_spec_that_cannot_be_kept_keeps_its_pod_from_going() -> None:
+    act = moving()
+    act.api.errors["create", f"{KEPT}/gpuyard-move-b"] = FORBIDDEN
+    await act.step()
+    assert act.evictions() == []
+    assert act.run.held_since == 0
+
+
+async def test_nothing_is_kept_of_who_does_not_have_to_go_yet() -> None:
+    act = moving()
+    act.refuse("b")
+    await act.step()
+    assert not [path for path in act.api.objects if path.startswith(KEPT)]
+
+
+async def test_who_was_moved_is_back_once() -> None:
+    act = moving()
+    await act.step()
+    act.gone("b")
+    for _ in range(3):
+        await act.step(after=1)
+    assert act.ear.heard == ["ns/b evicted", "ns/b moved to n2"]
+
+
+async def test_a_pod_that_cannot_be_made_anew_is_left_to_people() -> None:
+    act = moving()
+    await act.step()
+    act.gone("b")
+    act.api.errors["create", f"{PODS}/b"] = FORBIDDEN
+    await act.step()
+    assert act.run.plan.runs
+    await act.step(after=PATIENCE)
+    assert "ns/b could not be made anew: exceeded quota" in act.run.why_not
+    assert "ControllerRevision gpuyard-move-b" in act.run.why_not
+    assert f"{KEPT}/gpuyard-move-b" in act.api.objects
+    await act.step()
+    assert act.state.startswith("Impossible: ns/b could not be made anew")
+
+
+async def test_a_plan_is_kept_when_all_stand_where_they_should() -> None:
+    act = moving()
+    await act.step()
+    act.gone("b")
+    await act.step()
+    act.stands("a", "n1")
+    act.stands("b", "n2", uid="new")
+    await act.step()
+    assert act.state == "Kept: everybody has left, and every place is taken"
+
+
+async def test_room_that_is_free_for_too_long_expires() -> None:
+    act = moving()
+    await act.step()
+    act.gone("b")
+    act.stands("a", "n1")
+    await act.step()
+    await act.step(after=TTL - 1)
+    assert act.run.plan.runs
+    await act.step(after=1)
+    assert act.state == "Expired: nobody took the place on n2 in time"
+
+
+async def test_without_a_claimant_nobody_else_has_to_go() -> None:
+    act = taking("b", "c")
+    act.refuse("c")
+    await act.step()
+    act.gone("a")
+    await act.step(after=1)
+    assert act.evictions() == ["b", "c"]
+    assert act.run.plan.runs  # somebody is on his way out
+    act.gone("b")
+    await act.step(after=1)
+    assert act.state == "Impossible: nobody waits for the room any more"
+
+
+async def test_whoever_does_not_end_ends_the_plan() -> None:
+    act = taking("b")
+    await act.step()
+    act.pods["ns/b"] = Pod(
+        key="ns/b", uid="uid-b", shape=Shape(gpus=1), state=State.TERMINATING, node="n1", deleted_at=1_799_999_000
+    )
+    await act.step(after=1)
+    assert act.state == "Impossible: ns/b does not end"
+
+
+async def test_who_goes_for_nobody_is_all_there_is_to_do() -> None:
+    act = Act(plan(victim("b")), pod("b", "n1"))
+    await act.step()
+    act.gone("b")
+    await act.step()
+    assert act.state.startswith("Kept")
