@@ -1,20 +1,20 @@
 """Whether a plan still holds when it is its turn."""
 
 import pytest
-from gpuyard.engine.model import Promise, Shape
+from gpuyard.engine.model import Pod, Promise, Shape
 from gpuyard.extender.planner.checking import has_room, still_holds
 from gpuyard.extender.planner.plans import Plan
 
 from tests.extender.builders import Bench, Json, node, pod, queue
 from tests.extender.planner.builders import place, plan, victim
 
-UIDS = {"ns/a": "uid-a"}
+THEN = {"ns/a": Pod(key="ns/a", uid="uid-a", shape=Shape(gpus=1))}
 TAKING = plan(victim("b"), places=[place("a")])
 
 
 def holds(of: Plan, *pods: Json, doomed: str = "") -> bool:
     bench = Bench(node("n1"), queue("team"), *pods)
-    return still_holds(of, bench.ledger.entries, UIDS, {doomed})
+    return still_holds(of, bench.ledger.entries, THEN, {doomed})
 
 
 def test_as_long_as_nothing_has_changed_it_does() -> None:
@@ -40,7 +40,7 @@ def test_with_another_victim_or_claimant_it_does_not(there: list[Json]) -> None:
 def test_a_claimant_that_was_let_through_needs_no_plan() -> None:
     bench = Bench(node("n1"), queue("team"), pod("a", "team"), pod("b", "team", on="n1"))
     assert bench.passes(pod("a", "team"))
-    assert not still_holds(TAKING, bench.ledger.entries, UIDS, ())
+    assert not still_holds(TAKING, bench.ledger.entries, THEN, ())
 
 
 def test_whom_kube_scheduler_evicts_is_not_ours_to_evict() -> None:

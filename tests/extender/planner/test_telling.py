@@ -1,4 +1,4 @@
-"""What users hear, and that they hear it once."""
+"""What users hear."""
 
 from typing import TYPE_CHECKING, cast
 
@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from gpuyard.common.kube.events import Recorder
     from gpuyard.common.kube.objects import ObjectReference
 
-PODS = {"ns/a": Pod(key="ns/a", uid="uid-a", shape=Shape(gpus=1))}
-OVER = {"ns/a": Waiting(Reason.OVER_LIMIT)}
+POD = Pod(key="ns/a", uid="uid-a", shape=Shape(gpus=1))
 
 
 class Ear:
@@ -47,28 +46,6 @@ def test_a_moved_pod_hears_whence_and_whither() -> None:
 
 def test_why_a_pod_waits_is_told_with_its_numbers() -> None:
     tell, ear = teller()
-    tell.waiting(PODS, {"ns/a": Waiting(Reason.GANG_DOES_NOT_FIT, Gap(found=2, needed=3))})
+    tell.waits(POD, Waiting(Reason.GANG_DOES_NOT_FIT, Gap(found=2, needed=3)))
     assert ear.heard[0][1:3] == ("GangDoesNotFit", "Normal Wait")
     assert "found 2 of 3" in ear.heard[0][3]
-
-
-def test_a_cause_is_told_once_however_its_numbers_change() -> None:
-    tell, ear = teller()
-    for found in (1, 2):
-        tell.waiting(PODS, {"ns/a": Waiting(Reason.GANG_DOES_NOT_FIT, Gap(found=found, needed=3))})
-    assert len(ear.heard) == 1
-
-
-def test_another_cause_or_another_pod_of_the_name_is_told_anew() -> None:
-    tell, ear = teller()
-    tell.waiting(PODS, OVER)
-    tell.waiting(PODS, {"ns/a": Waiting(Reason.FRAGMENTED)})
-    tell.waiting({"ns/a": Pod(key="ns/a", uid="new", shape=Shape(gpus=1))}, {"ns/a": Waiting(Reason.FRAGMENTED)})
-    assert [one[1] for one in ear.heard] == ["OverLimit", "Fragmented", "Fragmented"]
-
-
-def test_who_waits_again_hears_again() -> None:
-    tell, ear = teller()
-    for waiting in (OVER, {}, OVER):
-        tell.waiting(PODS, waiting)
-    assert len(ear.heard) == 2

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 import msgspec
 from gpuyard.engine.model import Node
 
+_NEVER = float("inf")
+
 
 class _Seen(msgspec.Struct, frozen=True):
     gpus: int
@@ -23,15 +25,19 @@ class Capacity:
 
     def __init__(self) -> None:
         self._seen: dict[str, _Seen] = {}
+        self._nodes: Mapping[str, Node] = {}
 
     def dipping(self, nodes: Mapping[str, Node], now: float, grace: float) -> list[Node]:
         """The nodes that dip, as the engine is to see them: their last stable count counts, nothing is placed there."""
+        if nodes is self._nodes and self.next_end(grace) == _NEVER:
+            return []
+        self._nodes = nodes
         self._seen = {name: self._look(node, now, grace) for name, node in nodes.items()}
         return [_dip(nodes[name], seen.gpus) for name, seen in self._seen.items() if seen.since is not None]
 
     def next_end(self, grace: float) -> float:
         """When the first dip that lasts would stop to be forgiven."""
-        return min((seen.since + grace for seen in self._seen.values() if seen.since is not None), default=float("inf"))
+        return min((seen.since + grace for seen in self._seen.values() if seen.since is not None), default=_NEVER)
 
     def _look(self, node: Node, now: float, grace: float) -> _Seen:
         before = self._seen.get(node.name)

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping
 
-from gpuyard.engine.model import Promise
+from gpuyard.engine.model import Pod, Promise
 from gpuyard.engine.snapshot import Snapshot
 from gpuyard.extender.ledger import Entry, Phase
 from gpuyard.extender.planner.plans import Place, Plan, Victim
@@ -11,14 +11,14 @@ Entries = Mapping[str, Entry]
 """The ledger's pods by key."""
 
 
-def still_holds(plan: Plan, entries: Entries, uids: Mapping[str, str], doomed: Collection[str]) -> bool:
-    """Whether victims stand where they stood, and claimants (UIDs by key) wait as they waited.
+def still_holds(plan: Plan, entries: Entries, then: Mapping[str, Pod], doomed: Collection[str]) -> bool:
+    """Whether victims stand where they stood, and claimants wait as they did among the pods of `then`.
 
     Of the `doomed` somebody else makes room already.
     """
     moved = {victim.pod for victim in plan.spec.evictions}
     return all(_stands(victim, entries) and victim.uid not in doomed for victim in plan.spec.evictions) and all(
-        _waits(place, entries, uids) for place in plan.spec.promises if place.pod not in moved
+        _waits(place, entries, then) for place in plan.spec.promises if place.pod not in moved
     )
 
 
@@ -30,9 +30,9 @@ def _stands(victim: Victim, entries: Entries) -> bool:
     return pod.uid == victim.uid and pod.active and pod.node == victim.node
 
 
-def _waits(place: Place, entries: Entries, uids: Mapping[str, str]) -> bool:
+def _waits(place: Place, entries: Entries, then: Mapping[str, Pod]) -> bool:
     entry = entries.get(place.pod)
-    return entry is not None and entry.phase is Phase.PENDING and entry.seen.pod.uid == uids.get(place.pod)
+    return entry is not None and entry.phase is Phase.PENDING and entry.seen.pod.uid == then[place.pod].uid
 
 
 def has_room(plan: Plan, counted: Snapshot, promises: Iterable[Promise]) -> bool:

@@ -20,7 +20,6 @@ from gpuyard.engine.accounts import Accounts
 from gpuyard.engine.kube.times import moment
 from gpuyard.engine.model import GPU, Pod, Promise
 from gpuyard.engine.plan import Cycle
-from gpuyard.engine.reasons import waiting_reasons
 from gpuyard.engine.result import Bind
 from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.ledger import Ledger, Phase
@@ -36,6 +35,7 @@ from gpuyard.extender.planner.queues import QueueWriter, statuses
 from gpuyard.extender.planner.stepping import step
 from gpuyard.extender.planner.store import Store
 from gpuyard.extender.planner.telling import Teller
+from gpuyard.extender.planner.waiting import WaitingRoom
 from gpuyard.extender.translate import Translator
 
 log = get_logger()
@@ -71,8 +71,9 @@ class Planner:
         self._clock = clock
         self._today = today
         self._store = Store(client)
-        self._teller = Teller(recorder)
-        self._executor = Executor(client, self._store, self._teller, metrics)
+        teller = Teller(recorder)
+        self._waiting = WaitingRoom(teller, clock)
+        self._executor = Executor(client, self._store, teller, metrics)
         self._queues = QueueWriter(client)
         self._observer = Observer(ledger, translator, config)
         self._runs: dict[str, Run] = {}
@@ -171,17 +172,17 @@ class Planner:
         self._count_on(cycle)
         self._observer.come_back(cycle, self._clock())
         await self._publish(cycle.accounts)
-        self._tell(cycle)
+        if not await self._waiting.tell(cycle):
+            self._observer.look_again()
 
     def _open_promises(self) -> list[Promise]:
         """The promises whose heirs have not been let through: those count where they go."""
         return [one for one in self._ledger.promises.all if not self._ledger.promises.is_taken(one)]
 
     async def _carry_out(self, cycle: Cycle) -> None:
-        uids = {key: pod.uid for key, pod in cycle.snapshot.pods.items()}
         for plan in decided(cycle):
             counted, others = self._ledger.snapshot, self._open_promises()
-            fits = still_holds(plan, self._ledger.entries, uids, self._ledger.doomed)
+            fits = still_holds(plan, self._ledger.entries, cycle.snapshot.pods, self._ledger.doomed)
             if not fits or not has_room(plan, counted, others):
                 # What follows builds on it: the next look decides anew.
                 log.info("plan-overtaken", plan=plan.name)
@@ -228,11 +229,6 @@ class Planner:
         for name, account in accounts.by_name.items():
             self._metrics.fair_share.labels(name).set(account.fair_share.gpu / GPU)
         await self._queues.write(statuses(self._ledger.snapshot, accounts))
-
-    def _tell(self, cycle: Cycle) -> None:
-        reasons = waiting_reasons(cycle)
-        told = {key: why for key, why in reasons.items() if cycle.snapshot.pods[key].workload and self._waits(key)}
-        self._teller.waiting(cycle.snapshot.pods, told)
 
 
 def _resumed(plan: Plan) -> Run:

@@ -1,6 +1,4 @@
-"""Tells users, as Events on their pods: who was evicted and why, and why a pod waits, once per cause."""
-
-from collections.abc import Mapping
+"""Tells users, as Events on their pods: who was evicted and why, who is back, why a pod waits."""
 
 from gpuyard.common.kube.events import Recorder
 from gpuyard.common.kube.objects import ObjectReference
@@ -21,7 +19,6 @@ class Teller:
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        self._told: dict[str, Reason] = {}
 
     def evicted(self, plan: Plan, victim: Victim) -> None:
         """A pod loses its place."""
@@ -33,13 +30,9 @@ class Teller:
         note = f"made anew for {node}, since it had to leave {victim.node}: {victim.reason}; plan {plan.name}"
         self._recorder.emit(_about(victim.pod, ""), MOVED, note, action=plan.spec.phase)
 
-    def waiting(self, pods: Mapping[str, Pod], reasons: Mapping[str, Waiting]) -> None:
-        """Why these pods wait, told once for each cause; of those that do not wait any more nothing is remembered."""
-        for key, why in reasons.items():
-            if self._told.get(pods[key].uid) is not why.reason:
-                about = _about(key, pods[key].uid)
-                self._recorder.emit(about, why.reason.value, told(why), action="Wait")
-        self._told = {pods[key].uid: why.reason for key, why in reasons.items()}
+    def waits(self, pod: Pod, why: Waiting) -> None:
+        """A pod has no place, and this is why."""
+        self._recorder.emit(_about(pod.key, pod.uid), why.reason.value, told(why), action="Wait")
 
 
 def _about(pod: str, uid: str) -> ObjectReference:
