@@ -2,6 +2,7 @@
 
 import pytest
 import yaml
+from gpuyard.status_updater.desk import MOST
 
 from tests.mock.cluster import cluster_node, container, pod
 from tests.mock.office import Office, a_map
@@ -136,6 +137,23 @@ def test_one_nodes_map_is_no_reason_to_look_at_another(office: Office) -> None:
     assert office.desk.touched == set()
     office.put_map(a_map(TOPOLOGY.replace("n:", "k:"), version=7))
     assert office.desk.touched >= {"n", "k"}
+
+
+def test_many_nodes_with_maps_of_their_own_take_turns() -> None:
+    office = Office([cluster_node(f"n{i}", {"pool": "p"}) for i in range(2 * MOST + 1)], [a_map(POOLS)])
+    looked_at = []
+    while office.desk.touched:
+        before = len(office.desk.touched)
+        office.desk.due()
+        looked_at.append(before - len(office.desk.touched))
+    assert looked_at == [MOST, MOST, 1]
+
+
+def test_nodes_that_share_a_map_are_looked_at_together() -> None:
+    nodes = ", ".join(f"n{i}: {{gpu-product: x, gpu-memory: 1, gpus: [{{}}]}}" for i in range(2 * MOST))
+    office = Office([cluster_node(f"n{i}") for i in range(2 * MOST)], [a_map(f"nodes: {{{nodes}}}")])
+    office.desk.due()
+    assert office.desk.touched == set()
 
 
 def test_a_generated_map_that_somebody_changed_is_made_right_again() -> None:

@@ -6,6 +6,7 @@ compares it with what is. An event that was missed, doubled or late changes noth
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
 from gpuyard.common.kube.client import Json
 from gpuyard.common.topology.cluster_node import ClusterNode
@@ -19,6 +20,9 @@ from gpuyard.status_updater.attribution import Attribution, Held, Place, Problem
 from gpuyard.status_updater.cluster_nodes import capacity, marks
 from gpuyard.status_updater.generated import assigned, body, document, superfluous
 from gpuyard.status_updater.pods import Pod
+
+MOST = 200
+"""Nodes with maps of their own that one round looks at."""
 
 
 @dataclass(slots=True)
@@ -71,8 +75,9 @@ class Desk:
             self.touch_all()
 
     def due(self) -> Due:
-        """What should be written; the nodes touched so far are looked at, and no longer touched."""
-        touched, self.touched = self.touched, set()
+        """What should be written; the nodes that are looked at for it are no longer touched."""
+        touched = self._turn()
+        self.touched -= touched
         named = self.maps.nodes()
         for name in touched:
             self._attribute(name, named.get(name))
@@ -87,6 +92,12 @@ class Desk:
             if (patch := capacity(node, named.get(name))) is not None:
                 due.capacity[name] = patch
         return due
+
+    def _turn(self) -> set[str]:
+        """Touched nodes: all that share the common map, and so many others that the round stays short."""
+        main = self.maps.sheets.get(MAIN)
+        together = self.touched & main.topology.nodes.keys() if main and main.topology else set()
+        return together | set(islice(self.touched - together, MOST))
 
     def _attribute(self, name: str, node: Node | None) -> None:
         if node is None:
@@ -107,7 +118,8 @@ class Desk:
         # Of a common map that could never be read it is not known which pools it has.
         for name in superfluous(sheets, pools) if main is None or main.topology else ():
             due.delete[name] = sheets[name].found.metadata.uid
-        due.create |= {name: body(name, pool) for name, pool in pools.items() if name not in sheets}
+        missing = {PREFIX + name for name in touched} & pools.keys() - sheets.keys()
+        due.create |= {name: body(name, pools[name]) for name in missing}
         usage = {name: found.usage for name, found in self._attributions.items()}
         for name, sheet in sheets.items():
             if name == MAIN or (name not in due.delete and touched & _speaks_of(name, sheet)):
