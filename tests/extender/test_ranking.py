@@ -24,6 +24,13 @@ def test_the_fullest_come_first_and_equals_by_name(snapshot: Snapshot) -> None:
     assert best(snapshot, ONE, ["n1", "n2", "n3", "n4", "n5"], 10, anywhere) == ["n3", "n5", "n1", "n2", "n4"]
 
 
+def test_many_equals_come_as_they_are_offered() -> None:
+    many = [f"n{number:02}" for number in range(40)]
+    snapshot = Bench(*map(node, many), pod("a", gpus=1, on="n39")).ledger.snapshot
+    assert best(snapshot, ONE, many[::-1], 3, anywhere) == ["n39", "n38", "n37"]
+    assert best(snapshot, ONE, many, 3, anywhere) == ["n39", "n00", "n01"]
+
+
 def test_no_more_than_asked_for_and_no_node_that_was_not_offered(snapshot: Snapshot) -> None:
     assert best(snapshot, ONE, ["n1", "n2", "n5"], 2, anywhere) == ["n5", "n1"]
 

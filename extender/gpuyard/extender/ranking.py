@@ -1,7 +1,6 @@
 """Which of the nodes that kube-scheduler offers are the best for a pod: the fullest ones in which it still fits."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from heapq import heapify, heappop
 
 from gpuyard.engine.model import Shape
 from gpuyard.engine.snapshot import Snapshot
@@ -10,10 +9,17 @@ MOST_POINTS = 9
 """For the fullest node; kube-scheduler expects 10 at most."""
 
 
+FEW = 32
+"""So many equals are sorted; for more that would take longer than all the rest."""
+
+
 def best(
     snapshot: Snapshot, shape: Shape, offered: Collection[str], most: int, fits: Callable[[str], bool]
 ) -> list[str]:
-    """At most so many of the offered nodes that fit: shared GPUs in use first, the fullest first, equals by name."""
+    """At most so many of the offered nodes that fit: shared GPUs in use first, the fullest first.
+
+    Equals come by name, or where there are many of them as kube-scheduler offers them: it does so in turn.
+    """
     found: dict[str, None] = {}
     for name in _in_order(snapshot, shape, offered):
         if name in offered and name not in found and fits(name):
@@ -37,20 +43,17 @@ def points(snapshot: Snapshot, offered: Iterable[str]) -> Mapping[str, int]:
 def _in_order(snapshot: Snapshot, shape: Shape, offered: Collection[str]) -> Iterator[str]:
     if shape.shared:
         yield from sorted(snapshot.sharing)
-        yield from _by_fullness(snapshot, 1)
+        yield from _by_fullness(snapshot, 1, offered)
         return
     if len(offered) > 1:
-        yield from _by_fullness(snapshot, shape.gpus)
+        yield from _by_fullness(snapshot, shape.gpus, offered)
     # Full or closed for all we know, or not shown by any watch yet: kube-scheduler knows why it offers them.
     yield from sorted(offered)
 
 
-def _by_fullness(snapshot: Snapshot, gpus: int) -> Iterator[str]:
+def _by_fullness(snapshot: Snapshot, gpus: int, offered: Collection[str]) -> Iterator[str]:
     """The open nodes with so many free GPUs, those first that have the fewest, counting those on their way out."""
-    for idle, releasing in sorted(snapshot.slots, key=lambda slot: (sum(slot), slot)):
-        if idle >= gpus:
-            names = list(snapshot.slots[idle, releasing])
-            # Only the first few are mostly wanted: not worth sorting thousands.
-            heapify(names)
-            while names:
-                yield heappop(names)
+    for slot in sorted(snapshot.slots, key=lambda slot: (sum(slot), slot)):
+        if slot[0] >= gpus:
+            names = snapshot.slots[slot]
+            yield from sorted(names) if len(names) <= FEW else (name for name in offered if name in names)
