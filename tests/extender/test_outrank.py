@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime
 
+from gpuyard.extender.outrank import is_scarce, line_up
+
 from tests.extender.builders import Bench, Json, node, pod, queue
 
 TODAY = 1_800_000_000
@@ -25,7 +27,14 @@ def second(count: int, **more: object) -> list[Json]:
 
 def bench(*things: Json, gpus: int = 4) -> Bench:
     """Four GPUs, and two queues of which the first has a quota."""
-    return Bench(node("n1", gpus), queue("first", quota=4), queue("second", quota=0), *things)
+    return lined_up(Bench(node("n1", gpus), queue("first", quota=4), queue("second", quota=0), *things))
+
+
+def lined_up(of: Bench) -> Bench:
+    """The planner has looked."""
+    turns = line_up(of.ledger.snapshot, of.config.engine)
+    of.verbs.outrank.line = tuple(turn for turn in turns if turn is not None)
+    return of
 
 
 def test_whoever_is_asked_first_waits_for_who_ranks_first() -> None:
@@ -101,6 +110,7 @@ def test_who_is_over_the_limit_is_not_in_line() -> None:
     (other,) = second(1)
     of = bench(*first(4), other)
     of.put(queue("first", limit=0, quota=4))
+    lined_up(of)
     assert of.passes(other)
 
 
@@ -108,3 +118,15 @@ def test_those_of_one_queue_go_in_their_order() -> None:
     firsts = first(6)
     of = bench(*firsts)
     assert all(of.passes(one) for one in firsts[:4])
+
+
+def test_room_is_scarce_when_more_is_asked_for_than_is_free() -> None:
+    assert not is_scarce(bench(*first(4)).ledger.snapshot)
+    assert is_scarce(bench(*first(5)).ledger.snapshot)
+
+
+def test_who_has_come_since_the_last_look_stands_in_no_line_yet() -> None:
+    (late,) = second(1)
+    of = bench(*first(3))
+    of.put(late)
+    assert of.passes(late)

@@ -8,10 +8,10 @@
 Alive is who is new, was offered nodes a moment ago, or is about to be asked because something ended; not whom
 kube-scheduler, though there is room, never asks about (a volume, a port): those must not starve others.
 
-The line is the engine's. It is made anew when something has changed, but never for more than a twentieth of the time.
+The line is the engine's. The planner lines up at each look; who has come since stands in no line yet.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
@@ -24,9 +24,6 @@ from gpuyard.engine.result import Reason, Waiting
 from gpuyard.engine.settings import Settings
 from gpuyard.engine.snapshot import Snapshot
 from gpuyard.extender.ledger import Ledger
-
-REST = 20
-"""How many times as long as it takes to line up we rest afterwards."""
 
 
 class Turn(NamedTuple):
@@ -41,40 +38,42 @@ class Turn(NamedTuple):
         return sum(pod.shape.gpus for pod in self.pods)
 
 
-def line_up(snapshot: Snapshot, settings: Settings) -> tuple[Turn, ...]:
-    """Who is served in which order, were there room for all; without those whose bounds do not let them go."""
+def line_up(snapshot: Snapshot, settings: Settings) -> Iterator[Turn | None]:
+    """Who is served in which order, were there room for all; without those whose bounds do not let them go.
+
+    Others may do something between two values; None says only that it goes on.
+    """
     cycle = Cycle(snapshot, settings)
-    line = WaitingLine(cycle.scratch, cycle.waiting())
-    turns = []
+    line = WaitingLine(cycle.scratch)
+    for waiting in cycle.waiting():
+        line.push(waiting)
+        yield None
     while (team := line.pop()) is not None:
         pods = starting_chunk(team, cycle.scratch.waits)
-        if cycle.starter.refusal(team, pods) is None:
-            workload = team.workload
-            cycle.accounts.add(workload.queue or "", cycle.scratch.need(pods), fixed=not workload.preemptible)
-            turns.append(Turn(workload.key, tuple(pods)))
-    return tuple(turns)
+        if cycle.starter.refusal(team, pods) is not None:
+            yield None
+            continue
+        workload = team.workload
+        cycle.accounts.add(workload.queue or "", cycle.scratch.need(pods), fixed=not workload.preemptible)
+        yield Turn(workload.key, tuple(pods))
+
+
+def is_scarce(snapshot: Snapshot) -> bool:
+    """Whether those who wait ask for more whole GPUs than are free."""
+    return _wanted(snapshot) > _free(snapshot) * GPU
 
 
 class Outrank:
-    """Asked by filter. `clock` never jumps; `today` says what time it is. `blocked` is kept by the planner."""
+    """Asked by filter. `clock` never jumps; `today` says what time it is. The planner keeps `line` and `blocked`."""
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        settings: Callable[[], Settings],
-        *,
-        clock: Callable[[], float],
-        today: Callable[[], float],
-    ) -> None:
+    def __init__(self, ledger: Ledger, *, clock: Callable[[], float], today: Callable[[], float]) -> None:
+        self.line: tuple[Turn, ...] = ()
+        """Who waits, best first; empty while there is room for all."""
         self.blocked: AbstractSet[str] = frozenset()
         """The pods that kube-scheduler never asks about, though there is room."""
         self._ledger = ledger
-        self._settings = settings
         self._clock = clock
         self._today = today
-        self._line: tuple[Turn, ...] = ()
-        self._of: Snapshot | None = None
-        self._rest_until = float("-inf")
         self._free = 0
         self._freed = float("-inf")
 
@@ -86,11 +85,10 @@ class Outrank:
             # Whoever waits is asked about now, in whatever order.
             self._freed = now
         self._free = free
-        if not pod.shape.gpus or _wanted(snapshot) <= free * GPU:
+        if not self.line or not pod.shape.gpus or _wanted(snapshot) <= free * GPU:
             return None
-        self._look(now)
         left = self._left(snapshot, offered)
-        for turn in self._line:
+        for turn in self.line:
             if turn.workload == pod.workload:
                 return None
             if turn.gpus <= left and self._competes(snapshot, turn, offered, now, grace):
@@ -99,19 +97,9 @@ class Outrank:
                     return Waiting(Reason.OUTRANKED)
         return None
 
-    def _look(self, now: float) -> None:
-        """Line up anew if something has changed and there is time for it."""
-        snapshot = self._ledger.snapshot
-        if snapshot is self._of or now < self._rest_until:
-            return
-        self._line, self._of = line_up(snapshot, self._settings()), snapshot
-        done = self._clock()
-        self._rest_until = done + REST * (done - now)
-
     def _free_gpus(self, snapshot: Snapshot) -> int:
         """The whole GPUs that are free on open nodes, less those in flight."""
-        flying = sum(pod.shape.gpus for pod, _ in self._ledger.in_flight)
-        return sum(max(0, idle) * len(names) for (idle, _), names in snapshot.slots.items()) - flying
+        return _free(snapshot) - sum(pod.shape.gpus for pod, _ in self._ledger.in_flight)
 
     def _left(self, snapshot: Snapshot, offered: Collection[str]) -> int:
         """The whole GPUs on the nodes that are offered, less those that are promised or in flight."""
@@ -131,6 +119,11 @@ class Outrank:
             return False
         is_new = self._today() - pod.created < grace or now - self._freed < grace
         return is_new or bool(self._ledger.offered(pod, now - grace))
+
+
+def _free(snapshot: Snapshot) -> int:
+    """The whole GPUs that are free on open nodes."""
+    return sum(max(0, idle) * len(names) for (idle, _), names in snapshot.slots.items())
 
 
 def _wanted(snapshot: Snapshot) -> int:

@@ -72,7 +72,7 @@ class Verbs:
         self._count = count
         self._gatekeeper = Gatekeeper()
         self._gangs = Gangs(ledger)
-        self.outrank = Outrank(ledger, lambda: config().engine, clock=clock, today=today)
+        self.outrank = Outrank(ledger, clock=clock, today=today)
         """Knows who goes first where room is scarce."""
 
     def filter(self, request: Candidates) -> FilterAnswer:

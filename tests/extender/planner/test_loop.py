@@ -43,7 +43,6 @@ class Stage:
                 self.api.put(path(thing), thing)
         self.outrank = Outrank(
             self.bench.ledger,
-            lambda: self.bench.config.engine,
             clock=lambda: self.bench.now,
             today=lambda: self.bench.today,
         )

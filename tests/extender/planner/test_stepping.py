@@ -2,31 +2,25 @@
 
 import asyncio
 from collections.abc import Generator
-from typing import TYPE_CHECKING, cast
 
-from gpuyard.extender.planner.stepping import SLICE, step
-
-if TYPE_CHECKING:
-    from gpuyard.engine.plan import Cycle
+from gpuyard.extender.planner.stepping import SLICE, drain
 
 
 class Long:
-    """A cycle of ten steps, each of which takes some time."""
+    """Work of ten steps, each of which takes some time."""
 
     def __init__(self, each: float) -> None:
         self.now = 0.0
         self.each = each
-        self.done = 0
 
     def steps(self) -> Generator[None, None, None]:
         for _ in range(10):
             self.now += self.each
-            self.done += 1
             yield
 
 
-async def turns_beside(cycle: Long) -> int:
-    """How often somebody else has a turn before a cycle is done."""
+async def turns_beside(work: Long) -> int:
+    """How often somebody else has a turn before it is done."""
     turns = 0
 
     async def somebody() -> None:
@@ -37,8 +31,7 @@ async def turns_beside(cycle: Long) -> int:
 
     beside = asyncio.create_task(somebody())
     await asyncio.sleep(0)
-    await step(cast("Cycle", cycle), lambda: cycle.now)
-    assert cycle.done == 10
+    assert len(await drain(work.steps(), lambda: work.now)) == 10
     beside.cancel()
     return turns
 

@@ -21,9 +21,11 @@ from gpuyard.engine.kube.times import moment
 from gpuyard.engine.model import GPU, Pod, Promise
 from gpuyard.engine.plan import Cycle
 from gpuyard.engine.result import Bind
+from gpuyard.engine.settings import Settings
+from gpuyard.engine.snapshot import Snapshot
 from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.ledger import Ledger, Phase
-from gpuyard.extender.outrank import Outrank
+from gpuyard.extender.outrank import Outrank, Turn, is_scarce, line_up
 from gpuyard.extender.planner.checking import has_room, still_holds
 from gpuyard.extender.planner.deciding import decided
 from gpuyard.extender.planner.execution import Executor, Run, World
@@ -32,7 +34,7 @@ from gpuyard.extender.planner.observing import Observer
 from gpuyard.extender.planner.plans import Plan, promise
 from gpuyard.extender.planner.progress import SeenPods
 from gpuyard.extender.planner.queues import QueueWriter, statuses
-from gpuyard.extender.planner.stepping import step
+from gpuyard.extender.planner.stepping import drain
 from gpuyard.extender.planner.store import Store
 from gpuyard.extender.planner.telling import Teller
 from gpuyard.extender.planner.waiting import WaitingRoom
@@ -163,10 +165,12 @@ class Planner:
         leaving = [uid for run in self._runs.values() if not run.why_not for uid in run.plan.victims]
         snapshot = self._observer.snapshot(self._open_promises(), leaving, now, int(self._today()))
         if not (any(snapshot.waiting.values()) or snapshot.torn):
+            self._outrank.line = ()
             await self._publish(Accounts.of(snapshot, settings.fairshare_k))
             return
+        self._outrank.line = await self._line_up(snapshot, settings)
         cycle = Cycle(snapshot, settings, spared=self._ledger.granted)
-        await step(cycle, self._clock)
+        await drain(cycle.steps(), self._clock)
         self._metrics.cycles.observe(self._clock() - now)
         await self._carry_out(cycle)
         self._count_on(cycle)
@@ -174,6 +178,12 @@ class Planner:
         await self._publish(cycle.accounts)
         if not await self._waiting.tell(cycle):
             self._observer.look_again()
+
+    async def _line_up(self, snapshot: Snapshot, settings: Settings) -> tuple[Turn, ...]:
+        if not is_scarce(snapshot):
+            return ()
+        turns = await drain(line_up(snapshot, settings), self._clock)
+        return tuple(turn for turn in turns if turn is not None)
 
     def _open_promises(self) -> list[Promise]:
         """The promises whose heirs have not been let through: those count where they go."""

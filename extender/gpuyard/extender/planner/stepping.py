@@ -1,18 +1,22 @@
-"""Runs a cycle of the engine beside the verbs: a millisecond at a time, then whoever waits has its turn."""
+"""Runs what the engine works out step by step beside the verbs: a millisecond at a time, then they have their turn."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
-from gpuyard.engine.plan import Cycle
+T = TypeVar("T")
 
 SLICE = 0.001
 """Seconds after which the verbs have their turn."""
 
 
-async def step(cycle: Cycle, clock: Callable[[], float]) -> None:
-    """Run a cycle to its end."""
+async def drain(steps: Iterable[T], clock: Callable[[], float]) -> list[T]:
+    """Go through all steps to the end; what they gave."""
+    found: list[T] = []
     begun = clock()
-    for _ in cycle.steps():
+    for step in steps:
+        found.append(step)
         if clock() - begun >= SLICE:
             await asyncio.sleep(0)
             begun = clock()
+    return found
