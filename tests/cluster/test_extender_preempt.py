@@ -59,7 +59,7 @@ def test_for_a_rightful_claim_exactly_one_victim_set_dies(yard: Yard, full: str)
 
 @pytest.mark.row("E-38", case="over-limit")
 def test_for_a_claim_over_the_limit_nobody_dies(yard: Yard, full: str) -> None:
-    yard.queue("team", limit=32)
+    yard.queue("team", limit=7)
     asked = yard.pod("asked", full, 8)
     yard.until(lambda: not yard.filter(asked)["NodeNames"], 15, "the extender knows the new limit")
     yard.submit("urgent", queue=full, gpus=8, priorityClassName="build-preemptible")
