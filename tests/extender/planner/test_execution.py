@@ -103,6 +103,7 @@ async def test_victims_go_in_the_order_of_the_plan() -> None:
     await act.step()
     assert act.evictions() == ["b", "c"]
     assert act.run.plan.status.evicted == ("uid-b", "uid-c")
+    assert act.state == "Running: 2 of 2 told to go"
 
 
 async def test_after_the_first_that_is_put_off_nobody_else_goes() -> None:

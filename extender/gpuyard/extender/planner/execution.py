@@ -99,7 +99,8 @@ class Executor:
                 self._teller.evicted(run.plan, victim)
                 log.info("evicted", pod=victim.pod, plan=run.plan.name, why=victim.reason)
         if len(told) > len(run.plan.status.evicted):
-            run.plan = run.plan.with_status(evicted=tuple(told))
+            message = f"{len(told)} of {len(run.plan.spec.evictions)} told to go"
+            run.plan = run.plan.with_status(evicted=tuple(told), message=message)
             await self._store.write_status(run.plan)
 
     async def _let_go(self, plan: Plan, victim: Victim, *, honor_budgets: bool) -> tuple[Outcome, ApiError | None]:

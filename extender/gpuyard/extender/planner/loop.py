@@ -236,6 +236,7 @@ class Planner:
     # --- what others see of it ---
 
     async def _publish(self, accounts: Accounts) -> None:
+        self._metrics.fair_share.clear()
         for name, account in accounts.by_name.items():
             self._metrics.fair_share.labels(name).set(account.fair_share.gpu / GPU)
         await self._queues.write(statuses(self._ledger.snapshot, accounts))
