@@ -74,6 +74,14 @@ class Desk:
         elif name == MAIN or name.startswith(PROFILE):
             self.touch_all()
 
+    def touch_named(self, name: str) -> None:
+        """A map of this name could not be written: look at its nodes again."""
+        sheet = self.maps.sheets.get(name.removeprefix(LAST_GOOD))
+        if sheet is None:
+            self.touched.add(name.removeprefix(PREFIX))
+        else:
+            self.touch_map(sheet.found)
+
     def due(self) -> Due:
         """What should be written; the nodes that are looked at for it are no longer touched."""
         touched = self._turn()

@@ -1,7 +1,7 @@
 """The leader's loop: look at what was touched, write what is due, at most twice a second."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
@@ -59,10 +59,9 @@ class Updater:
         self.news.clear()
 
     async def _pause(self) -> None:
-        """Something could not be written: look at everything again, soon or when there is news."""
+        """Something could not be written: look at it again, soon or when there is news."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self.news.wait(), RETRY)
-        self._desk.touch_all()
 
     def refuse(self, name: str, why: str) -> None:
         """A map cannot be read: say so on the map, each time that somebody makes the mistake."""
@@ -81,14 +80,17 @@ class Updater:
         for name, why in due.refused.items():
             sheet = self._desk.maps.sheets[name]
             self._tell(sheet.found.metadata, CONFIG_MAPS, TOPOLOGY_REFUSED, _refusal(sheet, why))
-        writes = [
-            *(self._create(name, each) for name, each in due.create.items()),
-            *(self._delete(name, uid) for name, uid in due.delete.items()),
-            *(self._write(name, *each) for name, each in due.texts.items()),
-            *(self._node(name, each) for name, each in due.marks.items()),
-            *(self._status(name, each) for name, each in due.capacity.items()),
+        maps = [
+            *((name, self._create(name, each)) for name, each in due.create.items()),
+            *((name, self._delete(name, uid)) for name, uid in due.delete.items()),
+            *((name, self._write(name, *each)) for name, each in due.texts.items()),
         ]
-        return all(await asyncio.gather(*writes))
+        nodes = [
+            *((name, self._node(name, each)) for name, each in due.marks.items()),
+            *((name, self._status(name, each)) for name, each in due.capacity.items()),
+        ]
+        written = _each(maps, self._desk.touch_named), _each(nodes, self._desk.touched.add)
+        return all(await asyncio.gather(*written))
 
     def _tell(self, meta: Meta, resource: Resource, reason: str, note: str) -> None:
         """An event on the object, once for as long as we remember."""
@@ -141,6 +143,15 @@ class Updater:
     async def _status(self, name: str, body: Json) -> bool:
         address = NODES.named(name).sub("status")
         return await self._try("capacity", name, lambda: self._client.patch(address, body, Patch.STRATEGIC))
+
+
+async def _each(writes: Sequence[tuple[str, Awaitable[bool]]], again: Callable[[str], None]) -> bool:
+    """Write all at once; names what was not written, and says whether all was."""
+    done = await asyncio.gather(*(write for _, write in writes))
+    for (name, _), written in zip(writes, done, strict=True):
+        if not written:
+            again(name)
+    return all(done)
 
 
 def _refusal(sheet: Sheet, why: str) -> str:
