@@ -62,6 +62,7 @@ PLACES = {
 }
 KEYS = {
     "backend": "`fake`; `mock` (nvml-mock) is refused",
+    "components": "of the peer's chart; without meaning here",
     "config": "of the peer's first form: `node-autofill`",
     "count": "how many",
     "cpuPerZone": "of the peer; without meaning here",

@@ -140,7 +140,36 @@ def test_who_needs_no_pools_leaves_them_unread() -> None:
 
 
 def test_helm_values_that_stand_in_the_document_are_let_be() -> None:
-    assert len(read(BLOCK_POOLS + "gpuOperator: {version: v1, values: {a: b}}").pools) == 1
+    values = "gpuOperator: {version: v1, values: {a: b}}\ncomponents: {imageTag: 0.5.0}\n"
+    assert len(read(BLOCK_POOLS + values).pools) == 1
+
+
+CHART = """
+nodePools:
+  default:
+    gpuProduct: NVIDIA-A100-SXM4-80GB
+    gpuCount: 2
+    gpuMemory: 81920
+    otherDevices: []
+  large:
+    gpu:
+      backend: fake
+      profile: h100
+      overrides: {device_defaults: {name: Custom H100}}
+    resources:
+      - rdma/rdma_shared_device_a: 1
+      - nvidia.com/gpu: 8
+nodePoolLabelKey: run.ai/simulated-gpu-node-pool
+migStrategy: mixed
+"""
+
+
+def test_values_of_fake_gpu_operators_chart_are_read_as_they_are() -> None:
+    default, large = read(CHART).pools
+    assert (default.count, default.hardware.memory, default.hardware.profile.name) == (2, 81920, "a100-80gb")
+    assert (large.count, large.hardware.product, large.hardware.memory) == (8, "Custom H100", 81920)
+    assert [(other.name, other.count) for other in large.hardware.other_devices] == [("rdma/rdma_shared_device_a", 1)]
+    assert (large.label, large.value) == ("run.ai/simulated-gpu-node-pool", "large")
 
 
 @pytest.mark.parametrize(

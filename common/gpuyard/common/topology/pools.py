@@ -36,7 +36,7 @@ _GPU = "nvidia.com/gpu"
 
 def read_pools(root: Element, profiles: Mapping[str, str]) -> Topology:
     """All pools of a document. `profiles` are the documents of users' own profiles, by name."""
-    found = root.mapping({"nodePools", "nodePoolLabelKey", "migStrategy", "gpuOperator"})
+    found = root.mapping({"nodePools", "nodePoolLabelKey", "migStrategy", "gpuOperator", "components"})
     label = found["nodePoolLabelKey"].text() if "nodePoolLabelKey" in found else LABEL
     strategy = read_strategy(found.get("migStrategy"))
     pools = found["nodePools"].entries()
