@@ -5,8 +5,9 @@ Both walk the tree of queues from the root, comparing queues by their best workl
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Callable, Iterable
-from heapq import heappop, heappush
+from collections.abc import Callable, Generator, Iterable, Iterator
+from heapq import heappop, heappush, merge
+from itertools import islice
 
 from gpuyard.engine.accounts import Account
 from gpuyard.engine.gang import Team, starting_chunk
@@ -16,6 +17,11 @@ from gpuyard.engine.scratch import Scratch
 
 JobKey = tuple[int, int, int, str]
 
+_Member = tuple[JobKey, Team]
+
+_RUN = 64
+"""How many are sorted between two pauses: a small part of a millisecond's work."""
+
 
 def job_key(team: Team) -> JobKey:
     """Sort key of the workloads in a queue: priority, below or at or above the minimum, age, name."""
@@ -23,8 +29,22 @@ def job_key(team: Team) -> JobKey:
     return (-workload.priority, team.stand, workload.created, workload.key)
 
 
-def _job_key_of(entry: tuple[JobKey, Team]) -> JobKey:
+def _job_key_of(entry: _Member) -> JobKey:
     return entry[0]
+
+
+def _sorted_in_steps(entries: Iterable[_Member]) -> Generator[None, None, list[_Member]]:
+    """Sort by runs, and pause after each."""
+    runs, rest = [], iter(entries)
+    while run := sorted(islice(rest, _RUN), key=_job_key_of):
+        runs.append(run)
+        yield
+    merged: list[_Member] = []
+    rest = merge(*runs, key=_job_key_of)
+    while run := list(islice(rest, _RUN)):
+        merged += run
+        yield
+    return merged
 
 
 Head = Callable[[str], tuple[Amounts, Amounts]]
@@ -97,17 +117,11 @@ Entry = tuple[JobKey, Amounts]
 class Backlog:
     """Everybody who waits, by queue, in order. It stands behind the lines of trials: their order depends on it too."""
 
-    def __init__(self, scratch: Scratch, teams: Iterable[Team]) -> None:
+    def __init__(self, scratch: Scratch) -> None:
         self._scratch = scratch
         self.by_queue: dict[str, list[Entry]] = {}
         self._entries: dict[str, Entry] = {}
         self._needs: dict[str, Counter[Amounts]] = {}
-        for team in teams:
-            entry = self._entries[team.workload.key] = entry_of(scratch, team)
-            self.by_queue.setdefault(team.workload.queue or "", []).append(entry)
-            self._count(team).update([entry[1]])
-        for entries in self.by_queue.values():
-            entries.sort()
 
     def update(self, team: Team) -> None:
         """Look again at a workload whose pods have changed."""
@@ -151,7 +165,7 @@ class WaitingLine:
         self._heaps: dict[str, list[Entry]] = {}
         self._called: set[str] = set()
         self._left = 0
-        self._backlog = backlog or Backlog(scratch, ())
+        self._backlog = backlog or Backlog(scratch)
         self._passed: dict[str, int] = {}
         for team in teams:
             self.push(team)
@@ -229,17 +243,18 @@ class WaitingLine:
 
 
 class Pools:
-    """The possible victims of each queue, sorted once and kept while a phase lasts; the first victim is at the end."""
+    """The possible victims of each queue, sorted once and kept from then on; the first victim is at the end."""
 
-    def __init__(self, scratch: Scratch) -> None:
+    def __init__(self, scratch: Scratch, may_lose: Callable[[Team], bool]) -> None:
         self._scratch = scratch
-        self._pools: dict[str, list[tuple[JobKey, Team]]] = {}
+        self._may_lose = may_lose
+        self._pools: dict[str, list[_Member]] = {}
         self._keys: dict[str, JobKey] = {}
         self._by_queue: dict[str, dict[int, Iterable[str]]] = {}
         for (queue, priority), keys in scratch.snapshot.victims.items():
             if keys and queue in scratch.accounts.by_name:
                 self._by_queue.setdefault(queue, {})[priority] = keys
-        self._fresh: dict[str, list[str]] = {}
+        self._fresh: dict[str, dict[str, None]] = {}
         changed = {pod.workload for key in scratch.changed if (pod := scratch.snapshot.pods.get(key))}
         self.refresh(scratch.team(key) for key in sorted(changed))
 
@@ -252,16 +267,28 @@ class Pools:
         fresh = (self._scratch.team(key).workload.priority for key in self._fresh.get(queue, ()))
         return min((*self._by_queue.get(queue, ()), *fresh), default=None)
 
-    def of(self, queue: str) -> list[tuple[JobKey, Team]]:
+    def of(self, queue: str) -> list[_Member]:
         """The pool of one queue."""
         pool = self._pools.get(queue)
         if pool is None:
-            keys = {key for some in self._by_queue.get(queue, {}).values() for key in some}
-            keys.update(self._fresh.get(queue, ()))
-            teams = filter(self._may_lose, map(self._scratch.team, keys))
-            pool = self._pools[queue] = sorted(((job_key(team), team) for team in teams), key=_job_key_of)
-            self._keys.update((key[3], key) for key, _ in pool)
+            for _ in self.prepare([queue]):
+                pass
+            pool = self._pools[queue]
         return pool
+
+    def prepare(self, queues: Iterable[str]) -> Iterator[None]:
+        """Sort the pools of these queues, a little at a time."""
+        for queue in queues:
+            if queue not in self._pools:
+                keys = {key for some in self._by_queue.get(queue, {}).values() for key in some}
+                keys.update(self._fresh.get(queue, ()))
+                pool = yield from _sorted_in_steps(self._members(keys))
+                self._pools[queue] = pool
+                self._keys.update((key[3], key) for key, _ in pool)
+
+    def _members(self, keys: Iterable[str]) -> Iterator[_Member]:
+        for team in filter(self._may_lose, map(self._scratch.team, keys)):
+            yield job_key(team), team
 
     def refresh(self, teams: Iterable[Team]) -> None:
         """Look again at workloads whose pods have changed."""
@@ -269,17 +296,16 @@ class Pools:
             queue = team.workload.queue or ""
             pool = self._pools.get(queue)
             if pool is None:
-                self._fresh.setdefault(queue, []).append(team.workload.key)
+                self._fresh.setdefault(queue, {})[team.workload.key] = None
                 continue
             old = self._keys.pop(team.workload.key, None)
-            if old is not None:
+            new = job_key(team) if self._may_lose(team) else None
+            if old is not None and old != new:
                 del pool[bisect_left(pool, old, key=_job_key_of)]
-            if self._may_lose(team):
-                key = self._keys[team.workload.key] = job_key(team)
-                insort(pool, (key, team), key=_job_key_of)
-
-    def _may_lose(self, team: Team) -> bool:
-        return team.workload.preemptible and any(map(self._scratch.active, team.pods))
+            if new is not None:
+                self._keys[team.workload.key] = new
+                if old != new:
+                    insort(pool, (new, team), key=_job_key_of)
 
 
 class VictimLine:
@@ -291,7 +317,7 @@ class VictimLine:
         self._eligible = eligible
         self._tree = Tree(scratch, last=True)
         self._next: dict[str, int] = {}
-        self._returned: dict[str, list[tuple[JobKey, Team]]] = {}
+        self._returned: dict[str, list[_Member]] = {}
         self._heads: dict[str, tuple[JobKey, Team, bool]] = {}
         self._taken: dict[str, Amounts] = {}
         self._with_head: dict[str, Amounts] = {}

@@ -7,10 +7,11 @@
     preempt       all                               same queue, lower priority            it has a place
     evict-stale   nobody's                          gangs too long below their minimum    always
 
-`Cycle.steps` can be stepped: it yields after each workload and each trial, so that a caller can do other work between.
+`Cycle.steps` can be stepped: it pauses after each small piece of work, so that a caller can do other work between.
 """
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 from gpuyard.engine import gates, protection, reclaim
 from gpuyard.engine.accounts import Accounts
@@ -59,6 +60,7 @@ class Cycle:
         self._admitted: dict[str, bool] = {}
         self._backlog: Backlog | None = None
         self._pools: Pools | None = None
+        self._movable: dict[int, Pools] = {}
         self._clearable: dict[str, tuple[int, int]] = {}
         self._reporter = reporter or Silent()
         self.placer = Placer(self.scratch, spread=settings.placement == "spread", standing=self.standing)
@@ -72,7 +74,7 @@ class Cycle:
         return self.record.result()
 
     def steps(self) -> Steps:
-        """Carry out the phases that the settings name, one decision at a time."""
+        """Carry out the phases that the settings name, a small piece of work at a time."""
         phases: Mapping[Phase, Callable[[], Steps]] = {
             "allocate": self._allocate,
             "consolidate": self._consolidate,
@@ -87,11 +89,14 @@ class Cycle:
 
     def waiting(self) -> Iterator[Team]:
         """The workloads in line: governed, in a queue that exists, whole, with a pod that waits."""
+        return filter(None, self._asked())
+
+    def _asked(self) -> Iterator[Team | None]:
+        """The same, with None for each that is not in line: a caller can pause after either."""
         for queue in sorted(self.snapshot.waiting):
             for key in sorted(self.snapshot.waiting[queue]):
                 team = self.scratch.team(key)
-                if self._admits(team) and starting_chunk(team, self.scratch.waits):
-                    yield team
+                yield team if self._admits(team) and starting_chunk(team, self.scratch.waits) else None
 
     def _admits(self, team: Team) -> bool:
         key = team.workload.key
@@ -109,7 +114,11 @@ class Cycle:
     # --- allocate
 
     def _allocate(self) -> Steps:
-        line = WaitingLine(self.scratch, [*self.waiting(), *self._ghosts()])
+        line = WaitingLine(self.scratch)
+        for asked in chain(self._asked(), self._ghosts()):
+            if asked is not None:
+                line.push(asked)
+            yield
         equals = Equals()
         while (team := line.pop()) is not None:
             pods = starting_chunk(team, self.scratch.waits)
@@ -152,7 +161,7 @@ class Cycle:
         if started:
             self._started(team, pods)
         elif self.settings.max_moved and self._may_consolidate(team) and not self._is_delayed(team):
-            rules = self._consolidation(self.backlog)
+            rules = self._consolidation((yield from self._line_up()))
             found = yield from Search(self.scratch, self.starter, rules, self._reporter, team).solve()
             if found is not None:
                 self._commit(rules, found)
@@ -199,8 +208,8 @@ class Cycle:
         yield from self._search_all("preempt", self._may_preempt, self._preemption)
 
     def _search_all(self, phase: Phase, gate: Callable[[Team], bool], make: Callable[[Backlog], Rules]) -> Steps:
-        line = WaitingLine.of(self.scratch, self.backlog)
-        rules = make(self.backlog)
+        backlog = yield from self._line_up()
+        line, rules = WaitingLine.of(self.scratch, backlog), make(backlog)
         harder = Harder(self.scratch)
         while (team := line.pop()) is not None:
             yield
@@ -235,19 +244,38 @@ class Cycle:
             self.hindered[team.workload.key] = Waiting(Reason.PREEMPTION_DELAY, facts)
         return until is not None
 
-    @property
-    def backlog(self) -> Backlog:
+    def _line_up(self) -> Generator[None, None, Backlog]:
         """Everybody who waits, in line since the first search of the cycle."""
         if self._backlog is None:
-            self._backlog = Backlog(self.scratch, self.waiting())
+            backlog = Backlog(self.scratch)
+            for team in self._asked():
+                if team is not None:
+                    backlog.update(team)
+                yield
+            self._backlog = backlog
         return self._backlog
 
     @property
     def pools(self) -> Pools:
         """The possible victims, sorted when they are first needed."""
         if self._pools is None:
-            self._pools = Pools(self.scratch)
+            self._pools = Pools(self.scratch, self._may_lose)
         return self._pools
+
+    def _may_lose(self, team: Team) -> bool:
+        workload = team.workload
+        return (
+            workload.preemptible
+            and workload.governed
+            and workload.queue in self.accounts.by_name
+            and any(map(self.scratch.active, team.pods))
+        )
+
+    def _line_of(
+        self, pools: Pools, queues: Sequence[str], eligible: Callable[[Team], bool]
+    ) -> Generator[None, None, VictimLine]:
+        yield from pools.prepare(queues)
+        return VictimLine(self.scratch, pools, queues, eligible)
 
     def _need(self, team: Team) -> Amounts:
         return self.scratch.need(starting_chunk(team, self.scratch.waits))
@@ -268,19 +296,31 @@ class Cycle:
             acceptable=self._all_have_places,
         )
 
-    def _consolidation_line(self, trigger: Team) -> VictimLine:
+    def _consolidation_line(self, trigger: Team) -> Generator[None, None, VictimLine]:
         """Everybody else but those placed in this very cycle, and those from whose node no room can come."""
         sizes = {pod.shape.gpus for pod in starting_chunk(trigger, self.scratch.waits)}
-        size = sizes.pop() if len(sizes) == 1 else 0
+        pools = self._movable_for(sizes.pop() if len(sizes) == 1 else 0)
+        return self._line_of(pools, sorted(pools.queues()), lambda team: team is not trigger)
 
-        def movable(team: Team) -> bool:
-            if team is trigger:
-                return False
-            if size and len(team.pods) == 1 and self.scratch.status(team.pods[0]) is Status.RUNNING:
-                return self._could_clear(team.pods[0].node) >= size
-            return not any(self.scratch.status(pod) in _NEWLY_PLACED for pod in team.pods)
+    def _movable_for(self, size: int) -> Pools:
+        """The victims of a consolidation for pods of so many GPUs (0: of several sizes), as they are by now."""
+        rooms, stirred = self.scratch.rooms, self.scratch.stirred
+        for node in rooms.stirred:
+            stirred.update(pod.workload for pod in self.snapshot.on_node.get(node, ()) if pod.workload)
+        for pools in self._movable.values():
+            pools.refresh(map(self.scratch.team, stirred))
+        rooms.stirred.clear()
+        stirred.clear()
+        if size not in self._movable:
+            self._movable[size] = Pools(self.scratch, lambda team: self._may_move(team, size))
+        return self._movable[size]
 
-        return VictimLine(self.scratch, self.pools, sorted(self.pools.queues()), movable)
+    def _may_move(self, team: Team, size: int) -> bool:
+        if not self._may_lose(team):
+            return False
+        if size and len(team.pods) == 1 and self.scratch.status(team.pods[0]) is Status.RUNNING:
+            return self._could_clear(team.pods[0].node) >= size
+        return not any(self.scratch.status(pod) in _NEWLY_PLACED for pod in team.pods)
 
     def _could_clear(self, node: str) -> int:
         """The whole GPUs that a node would have free without any of the pods that may move."""
@@ -316,12 +356,12 @@ class Cycle:
             acceptable=self._is_fair,
         )
 
-    def _reclaim_line(self, trigger: Team) -> VictimLine:
+    def _reclaim_line(self, trigger: Team) -> Generator[None, None, VictimLine]:
         mine, need = trigger.workload.queue or "", self._need(trigger)
         queues = [
             q for q in sorted(self.pools.queues()) if q != mine and reclaim.may_lose(self.accounts, mine, need, q)
         ]
-        return VictimLine(self.scratch, self.pools, queues, lambda _: True)
+        return self._line_of(self.pools, queues, lambda _: True)
 
     def _is_fair(self, trial: Trial) -> bool:
         losses: dict[str, list[Amounts]] = {}
@@ -369,8 +409,7 @@ class Cycle:
         return Rules(
             phase="preempt",
             backlog=backlog,
-            line=lambda trigger: VictimLine(
-                self.scratch,
+            line=lambda trigger: self._line_of(
                 self.pools,
                 [trigger.workload.queue or ""],
                 lambda team: team.workload.priority < trigger.workload.priority,

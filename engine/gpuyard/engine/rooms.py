@@ -160,6 +160,8 @@ class Rooms:
         self._fresh = {(idle, idle + releasing): names for (idle, releasing), names in snapshot.slots.items() if names}
         self.free_later = sum(max(0, later) * len(names) for (_, later), names in self._fresh.items())
         self.shared = set(snapshot.sharing)
+        self.stirred: set[str] = set()
+        """The nodes that have changed, even if that was undone; whoever acts on it clears it."""
 
     def __getitem__(self, name: str) -> Room:
         room = self._rooms.get(name)
@@ -183,6 +185,10 @@ class Rooms:
         """The pairs (now, later) that some open node has."""
         return [*self._fresh, *(slot for slot, names in self._shelves.items() if names)]
 
+    def count(self, slot: Slot) -> int:
+        """How many open nodes have exactly these free GPUs."""
+        return len(self._fresh[slot] if slot in self._fresh else self._shelves.get(slot, ()))
+
     def shelf(self, slot: Slot) -> list[str]:
         """The open nodes with exactly these free GPUs, by name."""
         names = self._shelves.get(slot)
@@ -193,6 +199,7 @@ class Rooms:
     def shift(self, name: str, shape: Shape, groups: Sequence[str], now: int, later: int) -> None:
         """Change one room (see `Room.shift`) and keep the index right."""
         room = self[name]
+        self.stirred.add(name)
         before = (room.now, room.later)
         room.shift(shape, groups, now, later)
         after = (room.now, room.later)

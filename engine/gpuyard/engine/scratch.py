@@ -10,7 +10,7 @@ A pod's way during a cycle:
 """
 
 from collections.abc import Callable, Sequence
-from enum import Enum, auto
+from enum import StrEnum, auto
 from typing import Any
 
 import msgspec
@@ -21,7 +21,7 @@ from gpuyard.engine.rooms import Rooms
 from gpuyard.engine.snapshot import Snapshot, claim
 
 
-class Status(Enum):
+class Status(StrEnum):
     """Where a pod is during a cycle."""
 
     WAITING = auto()
@@ -62,6 +62,8 @@ class Scratch:
         self.rooms = Rooms(snapshot)
         self.changed: dict[str, Place] = {}
         self.choosy: dict[str, Pod] = dict(snapshot.choosy)
+        self.stirred: set[str] = set()
+        """The workloads of which a pod has changed, even if that was undone; whoever acts on it clears it."""
         self._teams: dict[str, Team] = {}
         self._log: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
         self._claims: dict[tuple[Shape, int], Amounts] = {}
@@ -198,6 +200,7 @@ class Scratch:
     def _set(self, pod: Pod, place: Place) -> None:
         old = self.changed.get(pod.key)
         self.changed[pod.key] = place
+        self.stirred.add(pod.workload)
         if old is None:
             self._log.append((self.changed.pop, (pod.key,)))
         else:

@@ -77,7 +77,8 @@ class Rules(msgspec.Struct, frozen=True):
     """What makes a phase: who may be a victim, and which outcome is acceptable."""
 
     phase: Phase
-    line: Callable[[Team], VictimLine]
+    line: Callable[[Team], Generator[None, None, VictimLine]]
+    """Who may lose for a trigger; pauses while they are being sorted."""
     may_evict: Callable[[Team, Team, Sequence[Pod]], bool]
     """For a trigger: whether this chunk of a workload (or of what is left of one) may be evicted."""
     affordable: Callable[[Chunks], Chunks]
@@ -87,7 +88,7 @@ class Rules(msgspec.Struct, frozen=True):
 
 
 Steps = Generator[None, None, Trial | None]
-"""Yields after each trial, to let the caller do other work; returns the solution if there is one."""
+"""Pauses within each trial and between them, to let the caller do other work; returns the solution if there is one."""
 
 
 class Search:
@@ -130,7 +131,7 @@ class Search:
     def _probe(self, propose: "_Propose", size: int, kept: Chunks) -> Steps:
         pods = self._pods[:size]
         for chunks in propose(pods, kept):
-            found = self._try(pods, chunks)
+            found = (yield from self._try(pods, chunks)) if chunks is not None else None
             yield
             if found is not None:
                 return found
@@ -145,17 +146,16 @@ class Search:
         hope = self._hope(self._pods)
         for chunk in reversed(needed):
             fewer = tuple(c for c in needed if c is not chunk)
-            better = self._try(self._pods, fewer) if hope.enough(fewer) else None
-            yield
+            better = (yield from self._try(self._pods, fewer)) if hope.enough(fewer) else None
             self._scratch.undo(mark)
             if better is not None:
                 needed = fewer
                 self._reporter.dropped(self._rules.phase, self._trigger.workload.key, chunk.workload)
-        return self._try(self._pods, needed) or self._try(self._pods, found.chunks)
+        return (yield from self._try(self._pods, needed)) or (yield from self._try(self._pods, found.chunks))
 
-    # --- proposals
+    # --- proposals; None is a pause
 
-    def _by_node(self, pods: Sequence[Pod], kept: Chunks) -> Iterator[Chunks]:
+    def _by_node(self, pods: Sequence[Pod], kept: Chunks) -> Iterator[Chunks | None]:
         if kept:
             yield kept
         hope = self._hope(pods)
@@ -164,6 +164,9 @@ class Search:
         chunks_of: dict[str, list[Chunk]] = {}
         workloads_on: dict[str, dict[str, None]] = {}
         for chunk in self._victims(known):
+            yield None
+            if chunk is None:
+                continue
             chunks_of.setdefault(chunk.workload, []).append(chunk)
             for node in sorted(chunk.nodes):
                 touching = workloads_on.setdefault(node, {})
@@ -177,12 +180,16 @@ class Search:
                 elif hope.places(some) > hope.places(gathered):
                     gathered = some
 
-    def _by_prefix(self, pods: Sequence[Pod], kept: Chunks) -> Iterator[Chunks]:
+    def _by_prefix(self, pods: Sequence[Pod], kept: Chunks) -> Iterator[Chunks | None]:
         if len(self._pods) == 1:
             return
         if kept:
             yield kept
-        chunks = list(self._victims(set()))
+        chunks = []
+        for chunk in self._victims(set()):
+            yield None
+            if chunk is not None:
+                chunks.append(chunk)
         freed, rooms = _freed(chunks), self._scratch.rooms
         nodes = sorted(freed, key=lambda node: (rooms[node].later + freed[node], node))
         hope = self._hope(pods)
@@ -192,18 +199,20 @@ class Search:
             touching = {c.workload for c in chunks if first & c.nodes}
             return self._rules.affordable(tuple(c for c in chunks if c.workload in touching))
 
-        shortest = next((n for n in range(1, len(nodes) + 1) if hope.enough(row(n))), None)
+        length = 1
+        while length <= len(nodes) and not hope.enough(row(length)):
+            yield None
+            length += 1
         extra = 0
-        while shortest is not None:
-            yield row(shortest + extra)
-            if shortest + extra >= len(nodes):
-                return
+        while length + extra <= len(nodes):
+            yield row(length + extra)
             extra = max(1, extra * 2)
 
-    def _victims(self, known: set[str]) -> Iterator[Chunk]:
-        """Chunks in the order in which workloads lose, without the pods `known`."""
-        line = self._rules.line(self._trigger)
+    def _victims(self, known: set[str]) -> Iterator[Chunk | None]:
+        """Chunks in the order in which workloads lose, without the pods `known`; None is a pause."""
+        line = yield from self._rules.line(self._trigger)
         while (team := line.pop()) is not None:
+            yield None
             pods = evicting_chunk(team, self._scratch.active)
             if any(pod.key in known for pod in pods):
                 rest = rest_of(self._scratch, team, [pod for pod in team.pods if pod.key in known])
@@ -220,7 +229,7 @@ class Search:
 
     # --- trials
 
-    def _try(self, pods: Sequence[Pod], chunks: Chunks) -> Trial | None:
+    def _try(self, pods: Sequence[Pod], chunks: Chunks) -> Steps:
         mark = self._scratch.mark()
         queues = {self._scratch.team(c.workload).workload.queue or "" for c in chunks}
         before = self._scratch.accounts.copy_of({*queues, self._trigger.workload.queue or ""})
@@ -228,14 +237,15 @@ class Search:
             for pod in chunk.pods:
                 self._scratch.evict(pod)
         trial = Trial(self._trigger, tuple(pods), chunks, before)
-        success = self._place_again(pods, chunks) and not self._tears(chunks) and self._rules.acceptable(trial)
+        placed = yield from self._place_again(pods, chunks)
+        success = placed and not self._tears(chunks) and self._rules.acceptable(trial)
         victims = tuple(pod.key for chunk in chunks for pod in chunk.pods)
         self._reporter.tried(self._rules.phase, self._trigger.workload.key, victims, success=success)
         if not success:
             self._scratch.undo(mark)
         return trial if success else None
 
-    def _place_again(self, pods: Sequence[Pod], chunks: Chunks) -> bool:
+    def _place_again(self, pods: Sequence[Pod], chunks: Chunks) -> Generator[None, None, bool]:
         """Give the workload and its victims places in queue order; then what is left of the victims."""
         line = WaitingLine(self._scratch, backlog=self._rules.backlog)
         line.push(self._trigger, self._scratch.need(pods))
@@ -243,6 +253,7 @@ class Search:
             line.push(self._scratch.team(key))
         returned = []
         while (team := line.pop()) is not None:
+            yield
             if team is not self._trigger:
                 returned.append(team)
                 self._return(team)
@@ -250,9 +261,10 @@ class Search:
                 return False
         for team in returned:
             while self._return(team):
-                pass
+                yield
         for chunk in chunks:
             self._bring_home(chunk)
+            yield
         return True
 
     def _bring_home(self, chunk: Chunk) -> None:
@@ -281,7 +293,7 @@ class Search:
         return bool(pods) and not self._starter.refusal(team, pods) and self._starter.promise(team, pods)
 
 
-_Propose = Callable[[Sequence[Pod], Chunks], Iterator[Chunks]]
+_Propose = Callable[[Sequence[Pod], Chunks], Iterator[Chunks | None]]
 
 
 class _Hope:
@@ -300,9 +312,7 @@ class _Hope:
         self._free = 0
         if self._size:
             slots = self._rooms.slots()
-            self._free = sum(
-                later // self._size * len(self._rooms.shelf((now, later))) for now, later in slots if later > 0
-            )
+            self._free = sum(later // self._size * self._rooms.count((now, later)) for now, later in slots if later > 0)
 
     def enough(self, chunks: Chunks) -> bool:
         """Whether it is worth a trial to take these chunks away."""
