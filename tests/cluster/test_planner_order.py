@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cluster.test_extender_filter import CLAIM, STORAGE, VOLUMES
+from tests.cluster.test_extender_filter import VOLUMES
 
 if TYPE_CHECKING:
     from tests.cluster.yard import Json, Yard
@@ -62,8 +62,6 @@ def test_whoever_ranks_first_is_served_first(yard: Yard) -> None:
 def test_whom_nothing_lets_run_starves_nobody(yard: Yard) -> None:
     first, second = yard.queue("first", quota=4), yard.queue("second", quota=0)
     fill(yard, free=4)
-    claim = CLAIM | {"metadata": {"name": "other", "namespace": yard.namespace}}
-    yard.apply(STORAGE, claim)
     yard.submit(*(f"a-{number}" for number in range(4)), queue=first, volumes=VOLUMES)
     yard.submit(*(f"b-{number}" for number in range(4)), queue=second)
     yard.until(lambda: {f"b-{number}" for number in range(4)} <= yard.placed(), 30, "the second are served")
