@@ -104,3 +104,19 @@ def test_no_right_is_a_wildcard() -> None:
 def test_everything_can_be_found_by_label_when_it_is_to_go() -> None:
     unlabelled = [one["metadata"]["name"] for one in shipped() if f"{LABELS}/instance" not in one["metadata"]["labels"]]
     assert unlabelled == []
+
+
+@pytest.mark.parametrize("namespace", ["gpuyard", "gpuyard-mock"])
+def test_only_what_a_component_serves_can_be_reached(namespace: str) -> None:
+    [policy] = [
+        one for one in shipped() if one["kind"] == "NetworkPolicy" and one["metadata"]["namespace"] == namespace
+    ]
+    assert (policy["spec"]["podSelector"], policy["spec"]["policyTypes"]) == ({}, ["Ingress"])
+    containers = [
+        container
+        for one in WORKLOADS.values()
+        if one["metadata"]["namespace"] == namespace
+        for container in one["spec"]["template"]["spec"]["containers"]
+    ]
+    served = {port["name"] for container in containers for port in container["ports"]}
+    assert {port["port"] for rule in policy["spec"]["ingress"] for port in rule["ports"]} == served

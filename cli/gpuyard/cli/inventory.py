@@ -1,6 +1,7 @@
 """What of gpuyard is in a cluster: every object that carries our labels, whatever kind it is."""
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
 from typing import NamedTuple
 
 import msgspec
@@ -16,6 +17,7 @@ GPUYARD = "gpuyard"
 KNOWN = ("topology", "gpu-profile-", "gpuyard-")
 EVERYWHERE = ("default", "kube-root-ca.crt")
 EVENT = "Event"
+ATTEMPTS = 20
 
 
 class Kind(NamedTuple):
@@ -82,10 +84,19 @@ def is_strange(meta: Meta) -> bool:
 
 
 async def _things(client: Client, resource: Resource, namespace: str, selector: Selector = EVERYTHING) -> list[Thing]:
-    try:
-        items: list[Json] = await client.items(resource.within(namespace), selector)
-    except ApiError as error:
-        if error.not_found:
-            return []  # its CRD has gone meanwhile
-        raise
+    items = await _patiently(lambda: client.items(resource.within(namespace), selector))
     return [Thing(resource, msgspec.convert(item["metadata"], Meta)) for item in items]
+
+
+async def _patiently(ask: Callable[[], Awaitable[list[Json]]]) -> list[Json]:
+    """List a kind; for a moment after its CRD was applied the API server asks for patience."""
+    for _ in range(ATTEMPTS):
+        try:
+            return await ask()
+        except ApiError as error:
+            if error.not_found:
+                return []  # its CRD has gone meanwhile
+            if not error.busy:
+                raise
+            await asyncio.sleep(max(error.retry_after, 1))
+    return await ask()
