@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gpuyard.sandbox import Cluster
 
 NAMESPACE = "gpuyard-mock"
+RIGHTS = Path(__file__).parents[2] / "manifests" / "base" / "mock" / "rbac.yaml"
 
 
 def eventually(check: Callable[[], object], within: float = 20, pause: float = 0.1) -> None:
@@ -54,10 +55,18 @@ class Daemon:
 
     def ready(self) -> bool:
         """Whether it says so."""
+        return self.problem() == ""
+
+    def problem(self) -> str:
+        """Why it is not ready; empty when it is."""
         assert self.process.poll() is None, self.log.read_text()
-        with contextlib.suppress(OSError):
-            return int(urllib.request.urlopen(f"http://127.0.0.1:{self.ops_port}/readyz", timeout=5).status) == 200
-        return False
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{self.ops_port}/readyz", timeout=5).close()
+        except urllib.error.HTTPError as refusal:
+            return refusal.read().decode() or refusal.reason
+        except OSError as error:
+            return f"does not answer yet: {error}"
+        return ""
 
     def memory(self) -> float:
         """MiB that it has in memory."""
@@ -77,20 +86,41 @@ class Daemon:
 
 
 class Mock:
-    """The updater, gfd and the exporter for nodes without kubelet, on one cluster."""
+    """The updater, gfd and the exporter for nodes without kubelet, on one cluster, with the rights that users get."""
 
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         self.cluster = cluster
         self.port = free_port()
         self.folder = folder
         cluster.kubectl("create", "namespace", NAMESPACE)
-        self.daemons = {"status_updater": self.start("status_updater"), "gfd": self.start("gfd")}
-        self.daemons["dcgm_exporter"] = self.start("dcgm_exporter", "--node", "", "--port", str(self.port))
+        cluster.kubectl("apply", "-n", NAMESPACE, "-f", str(RIGHTS))
+        self.arguments: dict[str, list[str]] = {
+            "status_updater": [],
+            "gfd": [],
+            "dcgm_exporter": ["--node", "", "--port", str(self.port)],
+        }
+        self.daemons = {module: self.start(module) for module in self.arguments}
         eventually(lambda: all(daemon.ready() for daemon in self.daemons.values()), within=60)
 
-    def start(self, module: str, *arguments: str) -> Daemon:
-        """Start a process of the mock."""
-        return Daemon(module, self.cluster.kubeconfig, self.folder / f"{module}.log", *arguments)
+    def start(self, module: str) -> Daemon:
+        """Start a process of the mock under its own account."""
+        access = self.access(f"gpuyard-{module.replace('_', '-')}")
+        return Daemon(module, access, self.folder / f"{module}.log", *self.arguments[module])
+
+    def begin_anew(self, module: str) -> None:
+        """End a process of the mock politely and start it again."""
+        assert self.daemons[module].stop() == 0
+        self.daemons[module] = self.start(module)
+
+    def access(self, account: str) -> Path:
+        """A kubeconfig of a service account."""
+        path = self.folder / f"{account}.kubeconfig"
+        if not path.exists():
+            config = yaml.safe_load(self.cluster.kubeconfig.read_text())
+            token = self.cluster.kubectl("create", "token", account, "-n", NAMESPACE, "--duration=6h").strip()
+            config["users"][0]["user"] = {"token": token}
+            path.write_text(yaml.safe_dump(config))
+        return path
 
     def stop(self) -> None:
         """End them all."""
