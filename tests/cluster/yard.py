@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 import urllib.request
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from gpuyard.sandbox.demo.stage import extender_port
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from gpuyard.sandbox import Cluster
 
 Json = dict[str, Any]
+
+FEW = 10
+"""So many of the waiting pods are told of when a test fails."""
 
 
 class Yard:
@@ -97,7 +101,7 @@ class Yard:
         begin = time.monotonic()
         while not holds():
             waited = time.monotonic() - begin
-            assert waited < within, f"not within {within} s: {what}; {self.verdicts()}"
+            assert waited < within, f"not within {within} s: {what}; {dict(islice(self.verdicts().items(), FEW))}"
             time.sleep(0.1)
         return time.monotonic() - begin
 

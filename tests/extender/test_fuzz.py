@@ -28,7 +28,22 @@ CALLS: dict[str, Json] = {
     "preempt": {"Pod": POD, "NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": "uid-a"}], "NumPDBViolations": 0}}},
     "bind": {"PodName": "p", "PodNamespace": "ns", "PodUID": "uid-p", "Node": "n1"},
 }
-ODD_VALUES: list[object] = [None, True, -1, 2**70, 0.5, "", "x", "9" * 400, [], {}, [{"name": "x"}], "n1", "uid-a", "team"]
+ODD_VALUES: list[object] = [
+    None,
+    True,
+    -1,
+    2**70,
+    0.5,
+    "",
+    "x",
+    "9" * 400,
+    [],
+    {},
+    [{"name": "x"}],
+    "n1",
+    "uid-a",
+    "team",
+]
 VALUES = st.one_of(
     st.none(),
     st.booleans(),
