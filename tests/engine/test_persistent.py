@@ -1,9 +1,15 @@
 """A changed mapping has its changes; the one before has none of them, and shares what is the same."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 from gpuyard.engine.persistent import PersistentMap
 from hypothesis import given
 from hypothesis import strategies as st
 
+ROOT = Path(__file__).parents[2]
 EMPTY = PersistentMap[str, int]()
 SOME = EMPTY.changed({"a": 1, "b": 2})
 
@@ -49,3 +55,29 @@ def test_after_any_changes_it_equals_a_dict_that_was_changed_alike(steps: list[d
         plain = {key: value for key, value in {**plain, **changes}.items() if value is not None}
         assert mapping == plain
     assert all(before == then for before, then in earlier)
+
+
+TWENTY_PLANS = """
+import sys
+from random import Random
+import msgspec
+from tests.engine.test_properties import planned
+for seed in range(20):
+    sys.stdout.buffer.write(msgspec.json.encode(planned(Random(seed))[2]))
+"""
+
+
+def test_a_plan_is_the_same_wherever_the_entries_lie() -> None:
+    """Python hashes texts differently in each process, unless it is told how."""
+
+    def plans(seed: str) -> bytes:
+        return subprocess.run(
+            [sys.executable, "-c", TWENTY_PLANS],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
+            stdout=subprocess.PIPE,
+            check=True,
+        ).stdout
+
+    first = plans("1")
+    assert first
+    assert plans("2") == first
