@@ -2,6 +2,7 @@
 
 import msgspec
 import pytest
+from gpuyard.engine.model import NodeTerm, PodTerm, Requirement, Shape, Toleration
 from gpuyard.extender.planner.plans import TRANSITIONS, Event, Plan, State, promise
 
 from tests.extender.planner.builders import place, plan, victim
@@ -10,6 +11,21 @@ from tests.extender.planner.builders import place, plan, victim
 def test_a_plan_written_is_read_back_the_same() -> None:
     made = plan(victim("b"), places=[place("a", owner="job", groups=("n1-0",))])
     assert msgspec.json.decode(msgspec.json.encode(made), type=Plan) == made
+
+
+def test_what_a_pod_asks_for_is_read_back_in_every_detail() -> None:
+    zone = Requirement("zone", "In", ("a", "b"))
+    shape = Shape(
+        gpus=2,
+        selector=(("pool", "train"),),
+        affinity=(NodeTerm(labels=(zone,)),),
+        pod_anti_affinity=(PodTerm("kubernetes.io/hostname", (zone,)),),
+        tolerations=(Toleration("gpu", "Exists"),),
+    )
+    made = plan(places=[msgspec.structs.replace(place("a"), shape=shape)])
+    again = msgspec.json.decode(msgspec.json.encode(made), type=Plan)
+    assert again.spec.promises[0].shape == shape
+    assert hash(again.spec.promises[0].shape) == hash(shape)
 
 
 def test_a_plan_without_a_status_runs() -> None:
