@@ -1,8 +1,8 @@
 """The ledger: what counts in a queue, from filter's yes to the end of the pod."""
 
 import pytest
-from gpuyard.engine.model import GPU, NO_BOUND, Amounts, Node, Pod, Queue, Shape, State, Workload
-from gpuyard.extender.ledger import IN_FLIGHT, TRANSITIONS, Event, Grant, Ledger, Phase, Sighting
+from gpuyard.engine.model import GPU, NO_BOUND, Amounts, Node, Pod, Promise, Queue, Shape, State, Workload
+from gpuyard.extender.ledger import IN_FLIGHT, STRANGERS, TRANSITIONS, Event, Grant, Ledger, Phase, Sighting
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -350,6 +350,25 @@ def test_offers_are_those_of_one_pod_and_of_a_time() -> None:
     assert of.offered(pod, 5) == frozenset({"n1"})
     assert of.offered(pod, 5.1) is None
     assert of.offered(sighting(uid="another").pod, 0) is None
+
+
+def test_offers_to_pods_that_no_watch_ever_shows_are_forgotten() -> None:
+    of = ledger()
+    of.see(sighting())
+    of.offer(sighting().pod, ["n1"], 0)
+    for number in range(STRANGERS + 1):
+        of.offer(sighting(f"stranger-{number}").pod, ["n1"], 0)
+    assert of.offered(sighting("stranger-0").pod, 0) is None
+    assert of.offered(sighting().pod, 0) == frozenset({"n1"})
+
+
+def test_promises_that_stay_as_they_are_are_no_news() -> None:
+    of = ledger()
+    promise = Promise(plan="plan-1", pod="ns/x", shape=Shape(gpus=1), node="n1")
+    of.put_promises([promise])
+    assert of.take_news()
+    of.put_promises([promise])
+    assert not of.take_news()
 
 
 class Lives(RuleBasedStateMachine):

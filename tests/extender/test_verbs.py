@@ -5,6 +5,7 @@ import pytest
 from gpuyard.extender import wire
 from gpuyard.extender.config import Consolidation, ExtenderConfig, Filter
 from gpuyard.extender.ledger import IN_FLIGHT
+from gpuyard.extender.outrank import Turn
 from gpuyard.extender.server import Unavailable
 from gpuyard.extender.wire import HostPriority, WireError
 from msgspec.structs import replace
@@ -312,3 +313,25 @@ def test_with_nodes_to_be_kept_empty_only_those_in_use_are_offered() -> None:
     refused = bench.filter(pod("large", "team", 4), "n1", "n3", "n4").failed_and_unresolvable_nodes
     assert set(refused.values()) == {"room is being made for it"}
     assert len(bench.filter(pod("ungoverned", gpus=4), "n1", "n3", "n4").node_names or ()) == 3
+
+
+NOMINATED = {"phase": "Pending", "nominatedNodeName": "n1"}
+
+
+@pytest.mark.row("E-31")
+def test_whoever_was_nominated_goes_before_those_who_rank_before_it() -> None:
+    bench = Bench(node("n1"), queue("team"), pod("first", "team", 8), late := pod("late", "team", 8))
+    first = bench.ledger.entries["ns/first"].seen.pod
+    bench.verbs.outrank.line = (Turn("ns/first", (first,)),)
+    bench.ledger.offer(first, ["n1"], 0)
+    assert not bench.passes(late)
+    assert bench.refusals == ["Outranked"]
+    assert bench.passes(pod("late", "team", 8, status=NOMINATED))
+
+
+@pytest.mark.row("E-31")
+def test_whoever_was_nominated_gets_the_node_that_its_victims_have_left_empty() -> None:
+    config = ExtenderConfig(consolidation=Consolidation(keep_nodes_empty=True))
+    bench = Bench(node("n1"), queue("team"), config=config)
+    assert not bench.passes(pod("p", "team"))
+    assert bench.passes(pod("p", "team", status=NOMINATED))

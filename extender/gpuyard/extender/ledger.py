@@ -38,6 +38,10 @@ IN_FLIGHT = 1.0
 """Seconds after a yes in which a refusal by kube-scheduler may still be that of the cycle before."""
 
 
+STRANGERS = 1000
+"""Pods whose offers are remembered although no watch has shown them yet."""
+
+
 class Phase(StrEnum):
     """Where a pod stands."""
 
@@ -329,6 +333,8 @@ class Ledger:
             # Pods of one kind are offered the same nodes: thousands of names are kept once.
             self._last_offer = offered
         self._offers[pod.key] = Offered(pod.uid, self._last_offer, now)
+        if len(self._offers) > len(self._entries) + STRANGERS:
+            self._offers = {key: one for key, one in self._offers.items() if key in self._entries}
 
     def refuse(self, seen: Sighting, why: str) -> None:
         """Filter says no: what was granted earlier, if anything was, no longer holds."""
@@ -339,8 +345,10 @@ class Ledger:
 
     def put_promises(self, promises: Iterable[Promise]) -> None:
         """These are the promises of all unfinished plans."""
-        self.become(self.snapshot.with_promises(promises))
-        self.promises.put(self._snapshot.promises)
+        changed = self.snapshot.with_promises(promises)
+        if changed.promises != self._snapshot.promises:
+            self.become(changed)
+            self.promises.put(changed.promises)
 
     def take_called(self) -> AbstractSet[str]:
         """The pods that were called since the last time, by key: they are to be woken whatever they were told."""

@@ -111,9 +111,11 @@ class Verbs:
         return placed or self._choose(asked)
 
     def _outranked(self, asked: Asked) -> Waiting | None:
-        """Why a pod for which no place is kept has to let others go first, if it has to."""
+        """Why a pod for which no place is kept, and nobody was evicted, has to let others go first, if it has to."""
         seen, grace = asked.seen, self._config().outrank.grace
-        if not grace or seen.workload is None or not seen.workload.governed or self._ledger.place_kept(seen.pod):
+        if not grace or seen.workload is None or not seen.workload.governed:
+            return None
+        if seen.pod.nominated or self._ledger.place_kept(seen.pod):
             return None
         return self.outrank.outranked(asked.snapshot, seen.pod, asked.offered, grace)
 
@@ -142,7 +144,8 @@ class Verbs:
     def _keeps_empty(self, seen: Sighting) -> bool:
         """Whether nodes of which no GPU is in use are not for this pod."""
         governed = seen.workload is not None and seen.workload.governed
-        return self._config().engine.keep_nodes_empty and governed and seen.pod.shape.wants_gpu
+        claims = governed and seen.pod.shape.wants_gpu and not seen.pod.nominated
+        return claims and self._config().engine.keep_nodes_empty
 
     def prioritize(self, request: Candidates) -> list[HostPriority]:
         """Points for each node: the fuller the better."""
