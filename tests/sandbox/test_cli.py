@@ -87,6 +87,21 @@ def test_down_says_whether_there_was_anything(home: Folders) -> None:
     assert lifecycle.names() == []
 
 
+@pytest.mark.parametrize("name", ["", ".", "../x", "VICTIM"])
+@pytest.mark.parametrize("ground", [(), ("--ground", "processes"), ("--ground", "kind")], ids=["any", "proc", "kind"])
+def test_down_removes_no_folder_that_is_not_a_sandboxs(
+    home: Folders, tmp_path: Path, ground: tuple[str, ...], name: str
+) -> None:
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    made(home)
+    done = run("down", *ground, "--name", str(victim) if name == "VICTIM" else name)
+    assert done.exit_code == 2
+    assert "is not made of lower-case letters" in done.output
+    assert victim.exists()
+    assert lifecycle.names() == ["mine"]
+
+
 def test_status_of_a_sandbox_that_is_not_there_is_a_no() -> None:
     assert run("status").exit_code == 0
     done = run("status", "--name", "mine")

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import pytest
 from click.testing import CliRunner
 from gpuyard.sandbox.demo import command, stage
 from gpuyard.sandbox.demo.command import demo, how_to_go_on
 from gpuyard.sandbox.errors import SandboxError
-
-if TYPE_CHECKING:
-    import pytest
 
 
 class Standing:
@@ -40,6 +37,14 @@ def test_down_says_whether_there_was_anything(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("gpuyard.sandbox.lifecycle.down", lambda _name: next(found))
     assert CliRunner().invoke(demo, "--down").output == "the demo demo is removed\n"
     assert CliRunner().invoke(demo, "--down").output == "there is no demo demo\n"
+
+
+@pytest.mark.parametrize("down", [(), ("--down",)], ids=["up", "down"])
+@pytest.mark.parametrize("ground", ["processes", "kind"])
+@pytest.mark.parametrize("name", ["", "../../../x", "/x", "A_B"])
+def test_a_name_that_could_lead_elsewhere_is_bad_input(ground: str, name: str, down: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(demo, ["--ground", ground, "--name", name, *down])
+    assert (result.exit_code, "is not made of lower-case letters" in result.output) == (2, True)
 
 
 def test_how_to_go_on_names_the_kubeconfig_and_no_line_is_wider_than_a_terminal() -> None:

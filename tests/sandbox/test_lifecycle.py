@@ -40,6 +40,21 @@ def test_where_nothing_is_there_is_nothing_to_find_or_remove(folders: Folders) -
     assert list(folders.root.iterdir()) == []
 
 
+@pytest.mark.parametrize("name", ["", ".", "..", "../x", "/x", "a/b", "A"])
+def test_a_name_that_could_lead_elsewhere_is_refused_before_anything_is_touched(folders: Folders, name: str) -> None:
+    (folders.sandboxes / "mine").mkdir(parents=True)
+    before = sorted(folders.root.rglob("*"))
+    for command in (lifecycle.down, lifecycle.find):
+        with pytest.raises(ValueError, match="lower-case letters"):
+            command(name, folders=folders)
+    assert sorted(folders.root.rglob("*")) == before
+
+
+def test_a_folder_that_is_no_sandboxs_name_is_not_listed(folders: Folders) -> None:
+    (folders.sandboxes / "No Sandbox").mkdir(parents=True)
+    assert lifecycle.names(folders=folders) == []
+
+
 def test_without_binaries_nothing_is_begun(folders: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(binaries, "ensure", raising(SandboxError("binaries", "none to be had")))
     with pytest.raises(SandboxError, match="none to be had"):

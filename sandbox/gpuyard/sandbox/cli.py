@@ -12,7 +12,7 @@ from gpuyard.sandbox import kind, lifecycle, processes
 from gpuyard.sandbox.components import COMPONENTS
 from gpuyard.sandbox.errors import SandboxError
 from gpuyard.sandbox.kind.report import report as kind_report
-from gpuyard.sandbox.spec import Spec
+from gpuyard.sandbox.spec import Spec, checked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,8 +20,20 @@ if TYPE_CHECKING:
 ANSWER_IS_NO = 1
 
 FILE = click.Path(exists=True, dir_okay=False, resolve_path=True, path_type=Path)
-NAME = click.option("--name", default="default", show_default=True, help="Several sandboxes run side by side.")
 GROUND_NAMES = click.Choice(["processes", "kind"])
+
+
+def checked_name(_context: click.Context, _option: click.Parameter, name: str | None) -> str | None:
+    """A sandbox's name for click; one that cannot be a name is bad input."""
+    try:
+        return name if name is None else checked(name)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+NAME = click.option(
+    "--name", default="default", show_default=True, callback=checked_name, help="Several sandboxes run side by side."
+)
 
 
 class Failure(click.ClickException):
@@ -74,7 +86,7 @@ def down(ground: str | None, name: str) -> None:
 
 
 @sandbox.command()
-@click.option("--name", help="Only this one.")
+@click.option("--name", callback=checked_name, help="Only this one.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def status(name: str | None, output: str) -> None:
     """Show the sandboxes, their components and files."""

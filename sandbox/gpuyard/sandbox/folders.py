@@ -6,6 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+SANDBOXES = "sandboxes"
+
 
 @dataclass(frozen=True)
 class Folders:
@@ -32,4 +34,4 @@ class Folders:
     @property
     def sandboxes(self) -> Path:
         """One folder per cluster that is up."""
-        return self.root / "sandboxes"
+        return self.root / SANDBOXES

@@ -23,6 +23,7 @@ from gpuyard.sandbox.folders import Folders
 from gpuyard.sandbox.locks import held
 from gpuyard.sandbox.progress import Progress
 from gpuyard.sandbox.removal import clear, lock, remove
+from gpuyard.sandbox.spec import NAME, checked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -69,12 +70,12 @@ def up(
 def down(name: str, *, folders: Folders | None = None) -> bool:
     """Remove a sandbox: processes, ports, folder, also after a crash. False if there was nothing to remove."""
     need_linux(sys.platform)
-    return remove((folders or Folders.of_user()).sandboxes / name)
+    return remove((folders or Folders.of_user()).sandboxes / checked(name))
 
 
 def find(name: str, *, folders: Folders | None = None) -> Cluster | None:
     """The sandbox of this name, if there is one; some of its components may not be running."""
-    folder = (folders or Folders.of_user()).sandboxes / name
+    folder = (folders or Folders.of_user()).sandboxes / checked(name)
     record = files.read(folder)
     return Cluster(folder, record) if record else None
 
@@ -84,7 +85,7 @@ def names(*, folders: Folders | None = None) -> list[str]:
     home = (folders or Folders.of_user()).sandboxes
     on_disk = {path.name for path in home.iterdir() if path.is_dir()} if home.exists() else set()
     running = {process.folder.name for process in processes.running() if process.folder.parent == home}
-    return sorted(on_disk | running)
+    return sorted(name for name in on_disk | running if NAME.fullmatch(name))
 
 
 def need_linux(system: str) -> None:

@@ -7,7 +7,9 @@ import shutil
 from typing import TYPE_CHECKING
 
 from gpuyard.sandbox import files, processes
+from gpuyard.sandbox.folders import SANDBOXES
 from gpuyard.sandbox.locks import held
+from gpuyard.sandbox.spec import NAME
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,6 +22,7 @@ def lock(folder: Path) -> Path:
 
 def remove(folder: Path) -> bool:
     """End the sandbox's processes, which frees its ports, and remove its folder. False if there was nothing."""
+    guard(folder)
     with held(lock(folder)):
         found = folder.exists()
         while running := processes.of(folder):
@@ -30,6 +33,12 @@ def remove(folder: Path) -> bool:
     with contextlib.suppress(OSError):
         folder.parent.rmdir()
     return found
+
+
+def guard(folder: Path) -> None:
+    """Refuse to remove what is not the folder of one sandbox: ValueError."""
+    if folder.parent.name != SANDBOXES or not NAME.fullmatch(folder.name):
+        raise ValueError(f"{folder} is not the folder of a sandbox: nothing is removed")
 
 
 def clear(folder: Path) -> None:

@@ -10,6 +10,13 @@ import msgspec
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?")
 
 
+def checked(name: str) -> str:
+    """The name of a sandbox, which becomes the name of a folder: ValueError for one that could lead elsewhere."""
+    if not NAME.fullmatch(name):
+        raise ValueError(f"name: {name!r} is not made of lower-case letters, digits and inner dashes")
+    return name
+
+
 class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The wanted cluster.
 
@@ -27,8 +34,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def __post_init__(self) -> None:
         """Refuse what no cluster can be."""
-        if not NAME.fullmatch(self.name):
-            raise ValueError(f"name: {self.name!r} is not made of lower-case letters, digits and inner dashes")
+        checked(self.name)
         for field in ("nodes", "gpus"):
             if getattr(self, field) < 0:
                 raise ValueError(f"{field}: {getattr(self, field)} is less than 0")

@@ -127,6 +127,14 @@ def test_down_of_nothing_says_so_and_still_cleans_up_after_a_crash(world: World)
     assert world.done == ["release"]
 
 
+@pytest.mark.parametrize("name", ["", ".", "../x", "/x"])
+def test_a_name_that_could_lead_elsewhere_is_refused(world: World, name: str) -> None:
+    world.up()
+    with pytest.raises(ValueError, match="lower-case letters"):
+        world.down(name)
+    assert clusters.names(folders=world.folders) == ["mine"]
+
+
 def test_down_starts_the_engine_again_if_it_crashed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.up()
     world.done.clear()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 from gpuyard.common.kube.errors import KubeError
 from gpuyard.sandbox import kind, lifecycle
-from gpuyard.sandbox.cli import Failure
+from gpuyard.sandbox.cli import Failure, checked_name
 from gpuyard.sandbox.demo import kind_stage
 from gpuyard.sandbox.demo.play import NAMESPACE, play
 from gpuyard.sandbox.demo.stage import manifests, set_up
@@ -44,7 +44,9 @@ TRY = (
 
 @click.command()
 @click.option("--ground", type=click.Choice(["processes", "kind"]), default="processes", show_default=True)
-@click.option("--name", default=DEFAULT, show_default=True, help="Several demos run side by side.")
+@click.option(
+    "--name", default=DEFAULT, show_default=True, callback=checked_name, help="Several demos run side by side."
+)
 @click.option("--down", is_flag=True, help="End the demo and leave nothing behind.")
 def demo(ground: str, name: str, *, down: bool) -> None:
     """Two teams share mock GPUs by queue, on a real control plane; see who runs, who waits, and why."""

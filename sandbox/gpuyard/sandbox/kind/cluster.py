@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import yaml
-from gpuyard.sandbox import binaries, files
+from gpuyard.sandbox import binaries, files, removal
 from gpuyard.sandbox.errors import LINES_SHOWN, SandboxError, last_lines
-from gpuyard.sandbox.folders import Folders
+from gpuyard.sandbox.folders import SANDBOXES, Folders
 from gpuyard.sandbox.kind import config, engines, images
 from gpuyard.sandbox.kind.docker import Docker
 from gpuyard.sandbox.kind.private import NETWORK
 from gpuyard.sandbox.locks import held
 from gpuyard.sandbox.progress import Progress
-from gpuyard.sandbox.spec import Spec
+from gpuyard.sandbox.spec import NAME, Spec, checked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -196,7 +196,8 @@ def down(name: str, *, folders: Folders | None = None, say: Say | None = None) -
     """Remove the cluster, and our own engine with the last one, also after a crash. False if there was nothing."""
     folders = folders or Folders.of_user()
     say = say or Progress()
-    folder = _home(folders) / name
+    folder = _home(folders) / checked(name)
+    removal.guard(folder)
     with held(_lock(folder), lambda: say(f"another command is at work on sandbox {name}: waiting")):
         cluster = find(name, folders=folders)
         if cluster:
@@ -217,7 +218,7 @@ def down(name: str, *, folders: Folders | None = None, say: Say | None = None) -
 
 def find(name: str, *, folders: Folders | None = None) -> Cluster | None:
     """The kind sandbox of this name, if there is one; it may be half made."""
-    folder = _home(folders or Folders.of_user()) / name
+    folder = _home(folders or Folders.of_user()) / checked(name)
     with contextlib.suppress(OSError, msgspec.DecodeError):
         content = (folder / "sandbox.json").read_bytes()
         return Cluster(folder, msgspec.json.decode(content, type=Record, dec_hook=lambda kind, value: kind(value)))
@@ -227,7 +228,9 @@ def find(name: str, *, folders: Folders | None = None) -> Cluster | None:
 def names(*, folders: Folders | None = None) -> list[str]:
     """The names of all kind sandboxes."""
     home = _home(folders or Folders.of_user())
-    return sorted(path.name for path in home.iterdir() if path.is_dir()) if home.exists() else []
+    if not home.exists():
+        return []
+    return sorted(path.name for path in home.iterdir() if path.is_dir() and NAME.fullmatch(path.name))
 
 
 def _engine(folder: Path, before: Cluster | None, folders: Folders, say: Say) -> Engine:
@@ -274,7 +277,7 @@ def _plain(line: str) -> str:
 
 
 def _home(folders: Folders) -> Path:
-    return folders.root / "kind" / "sandboxes"
+    return folders.root / "kind" / SANDBOXES
 
 
 def _lock(folder: Path) -> Path:
