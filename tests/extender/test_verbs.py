@@ -335,3 +335,30 @@ def test_whoever_was_nominated_gets_the_node_that_its_victims_have_left_empty() 
     bench = Bench(node("n1"), queue("team"), config=config)
     assert not bench.passes(pod("p", "team"))
     assert bench.passes(pod("p", "team", status=NOMINATED))
+
+
+def test_a_limit_lowered_below_use_lets_nobody_new_in_and_takes_nobody_away() -> None:
+    bench = Bench(*NODES, queue("team", limit=8), *running("team", 6))
+    bench.put(queue("team", limit=4))
+    assert not bench.passes(pod("p", "team"))
+    assert bench.used("team") == 6
+
+
+def test_the_pods_of_a_deleted_queue_hold_their_room_and_count_again_when_it_is_back() -> None:
+    bench = Bench(*NODES, queue("team", limit=6), *running("team", 6))
+    bench.drop(queue("team"))
+    assert not bench.passes(pod("p", "team"))
+    assert bench.refusals == ["QueueDoesNotExist"]
+    assert bench.ledger.snapshot.room["n1"].idle == 2
+    bench.put(queue("team", limit=6))
+    assert not bench.passes(pod("p", "team"))
+    assert bench.refusals == ["QueueDoesNotExist", "OverLimit"]
+
+
+def test_a_wall_clock_that_jumps_ends_no_reservation() -> None:
+    bench = Bench(*NODES, queue("team", limit=1))
+    assert bench.passes(pod("a", "team"))
+    bench.today += 10**6
+    assert not bench.passes(pod("b", "team"))
+    bench.today -= 2 * 10**6
+    assert not bench.passes(pod("b", "team"))
