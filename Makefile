@@ -8,7 +8,7 @@ STAMP := .venv/.made
 INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo demo-down image manifests check lint types unit test bench soak lock clean
+.PHONY: help venv demo demo-down image manifests check lint types coverage unit test bench soak lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -40,11 +40,11 @@ image: venv ## the product image, in the Docker engine that answers, or in the s
 manifests: venv ## manifests/install*.yaml anew, from the kustomizations
 	@$(BIN)/python -m gpuyard.sandbox.rendering
 
-lint types unit: venv
+lint types coverage unit: venv
 	@$(BIN)/python -m tests.run $@
 
-check: venv ## lint, types, unit tests: what to run before each commit
-	@$(BIN)/python -m tests.run lint types unit
+check: venv ## lint, types, the engine's coverage, unit tests: what to run before each commit
+	@$(BIN)/python -m tests.run lint types coverage unit
 
 test: venv ## everything: lint, types, unit tests, every ground
 	@$(BIN)/python -m tests.run

@@ -52,12 +52,16 @@ LAYERS = tool("lint-imports", "--cache-dir", ".import_linter_cache")
 YAML = tool("yamllint", "--strict", ".")
 SPREAD = ("-n", "2", "--dist", "loadfile")
 
+# Every branch of the engine is run by a test that says what it shows; chance does not count.
+COVERED = ("tests/engine", "tests/cli", "-q", "-m", "not chance", "--cov", "--cov-config=tests/engine/coverage.ini")
+
 # Weights: on two cores, tests on real clusters do not run beside other tests, for they have time limits to keep.
 STRENGTH = max(3, (os.cpu_count() or 2) + 1)
 STAGES = (
     Stage("binaries", (tool("python", "-m", "tests.grounds"),), minutes=30),
     Stage("lint", (*RUFF, LAYERS, YAML)),
     Stage("types", (tool("mypy"),)),
+    Stage("coverage", (tool("python", "-m", "pytest", *COVERED),)),
     stage_of("none", "unit", 15, "-q", *SPREAD),
     stage_of("processes", "processes", 30, "-v", *SPREAD, after=("binaries",)),
     stage_of("kind", "kind", 40, "-v", after=("binaries",)),

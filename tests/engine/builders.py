@@ -33,6 +33,7 @@ from gpuyard.engine.model import (
 from gpuyard.engine.plan import Cycle
 from gpuyard.engine.reporter import Recorder
 from gpuyard.engine.result import Bind, Evict, Facts, FinalState, Nominate, Outcome, Reason
+from gpuyard.engine.sentences import told
 from gpuyard.engine.settings import Settings
 from gpuyard.engine.settle import settle
 from gpuyard.engine.snapshot import Snapshot
@@ -295,6 +296,10 @@ class Told:
     def facts(self, pod: str) -> Facts | None:
         """What there is to know about it."""
         return self.outcome.pending[f"ns/{pod}"].facts
+
+    def sentence(self, pod: str) -> str:
+        """Why a pod waits, in words and numbers."""
+        return told(self.outcome.pending[f"ns/{pod}"])
 
 
 def _short(key: str) -> str:

@@ -76,6 +76,7 @@ def verify(made: RandomYard, change: Change) -> None:
     assert less is None or not runs(less.apply(made.snapshot), made.pod)
 
 
+@pytest.mark.chance
 @pytest.mark.parametrize("kind", LIKELY, ids=lambda kind: kind.__name__)
 def test_the_advice_makes_the_pod_run_and_one_unit_less_does_not(kind: type) -> None:
     clusters = 0

@@ -1,6 +1,11 @@
-"""Settings that take a phase away."""
+"""The phases of a cycle, and the settings that take one away."""
 
-from tests.engine.builders import Yard, yard
+from gpuyard.engine.model import Shape
+from gpuyard.engine.plan import Cycle
+from gpuyard.engine.result import Evict, Reason, Until
+from gpuyard.engine.settings import Settings
+
+from tests.engine.builders import NOW, Yard, yard
 
 
 def scattered() -> Yard:
@@ -19,3 +24,50 @@ def test_where_nobody_may_be_moved_the_room_stays_scattered() -> None:
     told = scattered().plan(max_moved=0)
     assert told.evicted == []
     assert told.waits() == ["a-3"]
+
+
+def test_nobody_is_moved_for_a_workload_whose_delay_runs() -> None:
+    some = scattered()
+    told = some.pending("a", gpus=8, name="patient", preemption_delay=5000).pod("a-3", gated=True).plan()
+    assert told.evicted == []
+    assert told.reason("patient") is Reason.PREEMPTION_DELAY
+    assert told.facts("patient") == Until(until=NOW - 996 + 5000, who="ns/patient")
+
+
+def test_a_delay_does_not_keep_a_workload_from_free_room() -> None:
+    assert yard().nodes(1).queue("a").pending("a", preemption_delay=5000).plan().placed() == ["a-1"]
+
+
+def test_what_cannot_be_preempted_is_not_consolidated_for() -> None:
+    told = scattered().pod("a-3", gated=True).pending("a", gpus=8, name="hard", preemptible=False).plan()
+    assert told.evicted == []
+    assert told.waits("hard") == ["hard"]
+
+
+def test_a_gang_that_runs_in_part_does_not_move_itself() -> None:
+    some = yard().nodes(2).queue("a", quota=16).running("a", gpus=4, on="node-2", preemptible=False)
+    some.gang("a", 2, minimum=1, running=1, gpus=4, name="own", on=("node-1",)).pod("own-1", shape=Shape(gpus=8))
+    assert some.plan().evicted == []
+
+
+def test_with_no_moves_allowed_an_empty_node_is_opened_at_once() -> None:
+    some = yard().nodes(2, gpus=4).queue("a", quota=8).running("a", gpus=3, on="node-1").pending("a", gpus=2, name="p")
+    assert some.plan(keep_nodes_empty=True, max_moved=0).started == {"p": "node-2"}
+
+
+def test_phases_run_in_the_order_in_which_they_are_named() -> None:
+    assert scattered().plan(phases=("allocate",)).evicted == []
+    assert scattered().plan(phases=("consolidate",)).waits() == []
+
+
+def test_who_was_evicted_once_is_spared_from_then_on() -> None:
+    snapshot = yard().nodes(1).queue("a", quota=4).queue("b", quota=4).running("b", 8).pending("a").snapshot()
+    actions = Cycle(snapshot, Settings(), spared=["ns/b-8"]).run().actions
+    assert [action.pod for action in actions if isinstance(action, Evict)] == ["ns/b-7"]
+
+
+def test_only_a_workload_that_can_be_in_line_waits() -> None:
+    some = yard().nodes(1).queue("a").pending("a", name="lost").gang("a", 2, name="part").pod("part-1", gated=True)
+    some.pending("gone", name="stray").pending("a", name="fine")
+    cycle = some.cycle(phases=())
+    assert [team.workload.key for team in cycle.waiting()] == ["ns/fine", "ns/lost"]

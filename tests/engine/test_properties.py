@@ -21,6 +21,7 @@ from tests.engine.builders import NOW, PLACED, Yard, yard
 chances = st.integers(0, 2**32).map(Random)
 """Seeds, not single choices: hypothesis would prefer the simplest choices, and so clusters with nothing in them."""
 examples = settings(max_examples=100)
+pytestmark = pytest.mark.chance
 
 
 def some_yard(chance: Random) -> Yard:

@@ -1,7 +1,7 @@
 """The rules between queues hold for every queue on the way up, not only for those that hold pods."""
 
 from gpuyard.engine.accounts import Accounts
-from gpuyard.engine.model import Amounts
+from gpuyard.engine.model import SCALE, Amounts
 from gpuyard.engine.reclaim import fair_to_all, may_take
 from gpuyard.engine.settings import Settings
 
@@ -30,3 +30,21 @@ def test_a_queue_that_is_due_nothing_is_fuller_than_any_that_is_due_something() 
     assert books.by_name["a"].fair_share.gpu == 0
     assert fair_to_all(books, "c", GPU, {"b": [GPU]}, preemptible=True)
     assert not fair_to_all(books, "a", GPU, {"b": [GPU]}, preemptible=True)
+
+
+def test_who_passes_his_own_share_must_stay_emptier_than_who_loses() -> None:
+    """Four queues of two each are due 2 of 8 GPUs; with 3 of 2 `a` is as full as `b` with 3 left."""
+    some = yard().nodes(1).queue("a").queue("b").queue("c").queue("d")
+    some.running("a", 2).running("b", 5).running("c").pending("a", 2).pending("c").pending("d", 2)
+    books = accounts(some)
+    assert [books.by_name[name].fair_share.gpu for name in "abcd"] == [2000] * 4
+    assert not fair_to_all(books, "a", Amounts(gpu=4000), {"b": [GPU] * 3}, preemptible=True)
+    assert fair_to_all(books, "a", Amounts(gpu=1000), {"b": [GPU]}, preemptible=True)
+
+
+def test_a_multiplier_makes_the_taker_count_as_fuller() -> None:
+    some = yard().nodes(1).queue("a").queue("b").queue("c").queue("d")
+    some.running("a", 2).running("b", 5).running("c").pending("a", 2).pending("c").pending("d", 2)
+    losses = {"b": [GPU]}
+    assert fair_to_all(accounts(some), "a", GPU, losses, preemptible=True, multiplier=SCALE)
+    assert not fair_to_all(accounts(some), "a", GPU, losses, preemptible=True, multiplier=2 * SCALE)

@@ -1,8 +1,10 @@
 """Shared GPUs of one node: which are joined, which are opened, and what is free now."""
 
 from gpuyard.engine.model import Node, Shape
-from gpuyard.engine.rooms import Room
+from gpuyard.engine.rooms import Room, Rooms
 from gpuyard.engine.snapshot import Occupancy
+
+from tests.engine.builders import yard
 
 HALF = Shape(fraction=500)
 QUARTER = Shape(fraction=250)
@@ -61,3 +63,24 @@ def test_gpu_memory_takes_its_part_of_a_gpu_rounded_up() -> None:
     assert small.fits_now(Shape(gpu_memory=1))
     assert not small.fits_now(Shape(gpu_memory=2))
     assert not small.fits_now(Shape(gpu_memory=4)), "larger than a GPU"
+
+
+def test_a_place_on_given_gpus_is_there_as_long_as_they_have_room() -> None:
+    some = room(0, 1, a=(600, 0), b=(0, 500))
+    assert some.takes(QUARTER, ("a",))
+    assert not some.takes(HALF, ("a",))
+    assert some.takes(HALF, ("b",)), "its last pod leaves, and one whole GPU will be free"
+    assert not some.takes(HALF_OF_TWO, ("b", "c")), "but not two"
+
+
+def test_a_shared_gpu_is_free_again_when_its_last_pod_is_gone() -> None:
+    some = room(1, 0, a=(500, 0))
+    some.shift(HALF, ("a",), 1, 1)
+    assert (some.now, some.later, some.groups) == (2, 2, {})
+
+
+def test_free_room_in_sum_counts_the_rest_of_shared_gpus_on_open_nodes() -> None:
+    some = yard().node("open", gpus=2).node("shut", gpus=2, cordoned=True).queue("a")
+    for node in ("open", "shut"):
+        some.running("a", gpus="0.3", on=node, pod={"gpu_groups": ("g",)})
+    assert Rooms(some.snapshot()).free_milli() == 1700

@@ -13,6 +13,7 @@ def test_a_gang_that_finds_room_for_a_part_does_not_start_at_all() -> None:
     assert told.placed() == []
     assert told.reason("job-0") is Reason.GANG_DOES_NOT_FIT
     assert told.facts("job-0") == Gap(found=2, needed=3)
+    assert told.sentence("job-0") == "the gang needs room for 3 pods at once (found 2 of 3)"
 
 
 def elastic(*, running: int) -> Yard:

@@ -66,6 +66,14 @@ def test_nothing_is_moved_at_all_where_one_would_find_no_place() -> None:
     assert told.reason("big") is Reason.FRAGMENTED
 
 
+@pytest.mark.row("Q-26")
+def test_nothing_is_moved_for_one_that_leaves_no_room_for_who_would_have_to_go() -> None:
+    some = yard().nodes(2, gpus=4).queue("a", quota=8).running("a", name="small", gpus=2, on="node-1")
+    told = some.running("a", gpus=3, on="node-2", preemptible=False).pending("a", name="big", gpus=3).plan()
+    assert told.evicted == []
+    assert told.reason("big") is Reason.FRAGMENTED
+
+
 def demo(**last_node: bool) -> Yard:
     some = yard().nodes(3).node("node-4", **last_node)
     some.queue("department-1", quota=16, weight=2, priority=200).queue("department-2", quota=16, priority=100)

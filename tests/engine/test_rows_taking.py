@@ -47,6 +47,7 @@ def test_priority_moves_the_fair_share_and_the_reclaim_with_it() -> None:
     told = some.running("b", 8).pending("a", 6).plan()
     assert told.fair("a", "b") == [6, 2]
     assert len(told.evicted) == 6
+    assert (len(told.placed("a")), len(told.placed("b"))) == (6, 2)
 
 
 @pytest.mark.row("Q-18")
@@ -63,6 +64,7 @@ def test_pods_that_cannot_be_preempted_are_safe_even_above_a_lowered_quota() -> 
     told = some.running("b", 8, preemptible=False).pending("a").plan()
     assert told.evicted == []
     assert told.reason("a-1") is Reason.NO_NODE_FITS
+    assert told.sentence("a-1") == "no node fits (1 GPU asked for; nodes: 1 too few free GPUs)"
 
 
 @pytest.mark.row("Q-20")

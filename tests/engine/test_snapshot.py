@@ -203,3 +203,11 @@ def test_a_request_in_gpu_memory_fits_no_gpu_of_unknown_size() -> None:
 def test_what_nobody_here_governs_is_not_there_to_share() -> None:
     snapshot = busy().snapshot()
     assert snapshot.total.gpu == 16_000 - 2000
+
+
+def test_of_several_changes_to_one_pod_the_last_counts() -> None:
+    before = busy().snapshot()
+    draft = before.draft().put_pods([pod("ns/new"), pod("ns/new", shape=Shape(gpus=2))])
+    assert content(draft.done()) == content(before.with_pod(pod("ns/new", shape=Shape(gpus=2))))
+    draft = before.draft().put_pods([pod("ns/new")]).drop_pods(["ns/new"])
+    assert content(draft.done()) == content(before)

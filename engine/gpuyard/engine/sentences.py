@@ -233,7 +233,7 @@ def _numbers(facts: Facts | None) -> str:
 
 
 def _node_numbers(facts: NodeCounts) -> str:
-    parts = [f"{thousandths(facts.asked)} GPUs asked for"] if facts.asked else []
+    parts = [f"{amount('gpu', facts.asked)} asked for"] if facts.asked else []
     if facts.free:
         parts.append(f"{thousandths(facts.free)} free in sum, at most {thousandths(facts.largest)} on one node")
     if facts.causes:

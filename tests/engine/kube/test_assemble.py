@@ -164,6 +164,14 @@ def test_a_priority_class_that_is_given_is_known() -> None:
     assert reading(gold, pod(priorityClassName="gold")).snapshot.workloads["default/p"].priority == 80
 
 
+def test_every_pod_that_names_an_unknown_class_is_told() -> None:
+    told = faults(pod("a", priorityClassName="silver"), pod("b", priorityClassName="silver"))
+    assert [line.split(": ")[1:3] for line in told] == [
+        ["Pod default/a", "spec.priorityClassName"],
+        ["Pod default/b", "spec.priorityClassName"],
+    ]
+
+
 def test_the_default_queue_takes_pods_without_one() -> None:
     snapshot = reading(pod(queue=None), settings=Settings(default_queue="rest")).snapshot
     assert snapshot.workloads["default/p"].queue == "rest"

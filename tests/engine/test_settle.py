@@ -1,0 +1,64 @@
+"""Several cycles in a row, until nothing changes any more."""
+
+from gpuyard.engine.model import State
+from gpuyard.engine.result import FinalState
+from gpuyard.engine.settings import Settings
+from gpuyard.engine.settle import after, rounds
+
+from tests.engine.builders import NOW, Yard, yard
+
+
+def borrowed() -> Yard:
+    """A full node; one pod of `b` has to go for `a`."""
+    return yard().nodes(1, gpus=2).queue("a", quota=1).queue("b", quota=1).running("b", 2).pending("a")
+
+
+def test_after_a_cycle_the_promised_run_and_the_evicted_wait() -> None:
+    first = next(rounds(borrowed().snapshot(), Settings()))
+    pods = after(first).pods
+    assert (pods["ns/a-1"].state, pods["ns/a-1"].node, pods["ns/a-1"].started) == (State.RUNNING, "node-1", NOW)
+    assert (pods["ns/b-2"].state, pods["ns/b-2"].node) == (State.PENDING, "")
+    assert pods["ns/b-1"] == first.snapshot.pods["ns/b-1"]
+
+
+def test_who_was_tried_as_a_victim_and_stayed_is_what_it_was() -> None:
+    """The first victim tried is too small alone, the second is enough: the first comes home."""
+    some = yard().nodes(1, gpus=5).queue("a", quota=4).queue("b", limit=5)
+    some.running("b", gpus=4, name="large").running("b", gpus=1, name="small").pending("a", gpus=4)
+    first = next(rounds(some.snapshot(), Settings()))
+    assert after(first).pods["ns/small"] == first.snapshot.pods["ns/small"]
+
+
+def test_a_plan_ends_with_a_cycle_in_which_nothing_happens() -> None:
+    told = borrowed().plan()
+    assert [bool(cycle.actions) for cycle in told.outcome.cycles] == [True, False]
+    assert told.settled
+
+
+def test_one_cycle_tells_what_was_decided_not_what_becomes_of_it() -> None:
+    final = borrowed().plan(cycles=1).outcome.final
+    assert [final[f"ns/{pod}"].state for pod in ("a-1", "b-1", "b-2")] == [
+        FinalState.NOMINATED,
+        FinalState.RUNNING,
+        FinalState.EVICTED,
+    ]
+
+
+def test_a_limit_on_cycles_ends_a_plan_that_is_not_at_rest() -> None:
+    assert not borrowed().plan(cycles=1).settled
+
+
+def test_terminating_pods_are_gone_after_a_cycle_and_stuck_ones_stay() -> None:
+    some = yard().nodes(1, gpus=2).queue("a")
+    some.running("a", name="leaves", state=State.TERMINATING, pod={"deleted_at": NOW})
+    some.running("a", name="stuck", state=State.TERMINATING, pod={"deleted_at": NOW - 200})
+    told = some.plan()
+    assert told.outcome.final["ns/leaves"].state is FinalState.RUNNING, "it waits, and finds its place anew"
+    assert told.outcome.final["ns/stuck"].state is FinalState.TERMINATING
+
+
+def test_shares_above_one_gpu_are_published_in_whole_ones() -> None:
+    some = yard().nodes(1, gpus=3).queue("a").queue("b").pending("a", 2, gpus="0.75").pending("b", 3)
+    shares = some.plan().outcome.queues
+    assert shares["a"].fair_share.gpu == 1000
+    assert yard().nodes(1).queue("a").pending("a", gpus="0.5").plan().outcome.queues["a"].fair_share.gpu == 500
