@@ -1,16 +1,21 @@
 """The planner over a ledger in memory: what it writes, whom it evicts, what it keeps, and how it goes on."""
 
+import asyncio
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from gpuyard.common.kube.errors import UnreachableError
+from gpuyard.common.settings import Seconds
+from gpuyard.extender.config import ExtenderConfig
+from gpuyard.extender.config import Planner as PlannerConfig
 from gpuyard.extender.outrank import Outrank
+from gpuyard.extender.planner import loop
 from gpuyard.extender.planner.loop import REFUSED_AFTER, Planner
 from gpuyard.extender.planner.metrics import PlannerMetrics
 from prometheus_client import CollectorRegistry
 
 from tests.extender.builders import Bench, Json, node, pod, queue
-from tests.extender.planner.builders import BUSY, TWO_BUDGETS, Api
+from tests.extender.planner.builders import BUSY, TWO_BUDGETS, Api, error
 
 if TYPE_CHECKING:
     from gpuyard.common.kube.client import Client
@@ -289,3 +294,52 @@ async def test_a_waiting_pod_hears_its_reason_once() -> None:
         stage.bench.put(queue(label))
         await stage.look()
     assert stage.ear.heard == [("claim", "ReclaimNotAllowed")]
+
+
+@pytest.mark.parametrize("error", [UnreachableError("gone"), RuntimeError("a fault of ours")])
+async def test_whatever_goes_wrong_it_goes_on(stage: Stage, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[Exception] = []
+
+    async def look() -> None:
+        looks.append(error)
+        raise error
+
+    monkeypatch.setattr(stage.planner, "look", look)
+    stage.bench.config = ExtenderConfig(planner=PlannerConfig(interval=Seconds(0)))
+    running = asyncio.create_task(stage.planner.run())
+    while len(looks) < 3:
+        await asyncio.sleep(0)
+    running.cancel()
+    await asyncio.wait([running])
+
+
+async def test_a_plan_that_cannot_go_on_holds_up_no_other(stage: Stage) -> None:
+    await stage.look()
+    name = stage.plans()[0]["metadata"]["name"]
+    stage.gone(NEW)
+    stage.bench.put(pod("claim", "own", 4, on="n1"))
+    stage.api.errors["patch", f"{PLANS}{name}/status"] = error(403, "Forbidden")
+    stage.submit(pod("next", "own", 4))
+    await stage.look()
+    assert stage.states() == ["Running"]
+    stage.api.errors.clear()
+    await stage.look()
+    assert stage.states() == ["Kept"]
+
+
+async def test_what_the_ledger_has_overtaken_is_not_carried_out(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "still_holds", lambda *_: False)
+    await stage.look()
+    assert (stage.evicted(), stage.plans()) == ([], [])
+
+
+async def test_who_sleeps_and_could_go_is_woken_once_in_a_while() -> None:
+    claim = pod("claim", "team", 4)
+    stage = Stage(node("n1"), queue("team"), claim)
+    stage.bench.ledger.refuse(stage.bench.ledger.entries["ns/claim"].seen, "Outranked")
+    await stage.look()
+    assert stage.bench.ledger.take_called() == {"ns/claim"}
+    for label in "xy":
+        stage.bench.put(queue(label))
+        await stage.look()
+    assert stage.bench.ledger.take_called() == set()
