@@ -65,6 +65,14 @@ def api(server: Server, tmp_path: Path) -> Iterator[Api]:
         yield api
 
 
+def test_no_proxy_is_asked_for_this_machines_own_health_pages(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    assert healthy(f"https://127.0.0.1:{server.server_port}/readyz")
+
+
 def test_the_objects_of_a_collection_are_read_with_the_token(api: Api, server: Server) -> None:
     server.answer = (200, {"items": [{"kind": "Node"}]})
     assert api.items("/api/v1/nodes") == [{"kind": "Node"}]

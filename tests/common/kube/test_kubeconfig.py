@@ -104,6 +104,9 @@ async def test_server_name_proxy_and_verification_are_honoured(file: Path) -> No
     [
         ("https://api.example:6443", "http://proxy:3128"),
         ("https://api.inside.example", None),
+        ("https://10.1.2.3:6443", None),
+        ("https://11.1.2.3:6443", "http://proxy:3128"),
+        ("https://[fd00::7]:6443", None),
         ("https://127.0.0.1:6443", None),
         ("http://api.example", None),
     ],
@@ -111,7 +114,10 @@ async def test_server_name_proxy_and_verification_are_honoured(file: Path) -> No
 async def test_the_proxy_of_the_environment_is_used_as_kubectl_does(
     file: Path, monkeypatch: pytest.MonkeyPatch, server: str, proxy: str | None
 ) -> None:
-    for name, value in {"HTTPS_PROXY": "http://proxy:3128", "NO_PROXY": ".inside.example"}.items():
+    for name, value in {
+        "HTTPS_PROXY": "http://proxy:3128",
+        "NO_PROXY": ".inside.example, a/b, 10.0.0.0/8,fd00::/8",
+    }.items():
         monkeypatch.delenv(name.lower(), raising=False)
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("HTTP_PROXY", raising=False)

@@ -2,6 +2,8 @@
 
 import base64
 import binascii
+import contextlib
+import ipaddress
 import ssl
 import urllib.request
 from collections.abc import Sequence
@@ -158,9 +160,19 @@ def _proxy_of_environment(server: str) -> str | None:
     """What HTTPS_PROXY and NO_PROXY say, as kubectl reads them: this machine itself is never behind a proxy."""
     address = urlsplit(server)
     host = address.hostname or ""
-    if host in _LOCAL or urllib.request.proxy_bypass(host):
+    proxies = urllib.request.getproxies()
+    if host in _LOCAL or urllib.request.proxy_bypass(host) or _in_a_network(host, proxies.get("no", "")):
         return None
-    return urllib.request.getproxies().get(address.scheme)
+    return proxies.get(address.scheme)
+
+
+def _in_a_network(host: str, no_proxy: str) -> bool:
+    """Whether the host is an address in one of the networks of NO_PROXY, which urllib takes for names."""
+    for entry in no_proxy.split(","):
+        with contextlib.suppress(ValueError):
+            if ipaddress.ip_address(host) in ipaddress.ip_network(entry.strip(), strict=False):
+                return True
+    return False
 
 
 def _pem(home: Path, file: str, data: str, field: str) -> str:
