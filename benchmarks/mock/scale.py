@@ -20,7 +20,7 @@ from tests.mock.daemons import NAMESPACE, Mock, a_pod
 COUNT = 1000
 PER_NODE = 8
 AT_ONCE = 50
-PATIENCE = 1800
+PATIENCE = 420
 POOL = "nodePools: {all: {gpuProduct: Tesla-K80, gpuMemory: 11441, gpuCount: 8}}"
 Call = Callable[[Client], Coroutine[Any, Any, object]]
 
@@ -51,12 +51,14 @@ def mock(folder: Path) -> Iterator[Mock]:
     cluster = up(Spec(name="bench-scale", nodes=COUNT, gpus=0))
     try:
         running = Mock(cluster, folder)
-        cluster.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=30s")
-        each(running, [labelling(number) for number in range(1, COUNT + 1)])
-        running.put(POOL)
-        wait(running, 0, maps=COUNT)
-        yield running
-        running.stop()
+        try:
+            cluster.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=30s")
+            each(running, [labelling(number) for number in range(1, COUNT + 1)])
+            running.put(POOL)
+            wait(running, 0, maps=COUNT)
+            yield running
+        finally:
+            running.stop()
     finally:
         down(cluster.name)
 
