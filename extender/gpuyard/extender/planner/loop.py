@@ -42,7 +42,7 @@ from gpuyard.extender.translate import Translator
 
 log = get_logger()
 
-REFUSED_AFTER = 30.0
+REFUSED_AFTER = 60.0
 """Seconds after which a free place that kube-scheduler does not offer is given up."""
 
 
