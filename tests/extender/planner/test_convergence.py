@@ -4,7 +4,7 @@ import pytest
 
 from tests.extender.planner.small_cluster import SmallCluster
 
-SEEDS = range(12)
+SEEDS = range(6)
 
 
 async def life(cluster: SmallCluster, seconds: int) -> None:
