@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from gpuyard.common.settings import Reloaded, Seconds, SettingsError, Strict, check, load, parse
+from gpuyard.common.settings import Reloaded, Seconds, SettingsError, Span, Strict, check, load, parse
 
 
 class Filter(Strict, frozen=True):
@@ -15,6 +15,7 @@ class Filter(Strict, frozen=True):
 class SampleConfig(Strict, frozen=True):
     filter: Filter = Filter()
     grace: Seconds = Seconds(60)
+    ttl: Span = Span(60)
     names: list[str] = msgspec.field(default_factory=list)
 
 
@@ -51,6 +52,31 @@ def test_names_are_camel_case_outside() -> None:
 )
 def test_durations_become_whole_seconds(text: str, seconds: int) -> None:
     assert read(f"grace: {text}").grace == seconds
+
+
+@pytest.mark.parametrize("text", ["0s", "-5s", "-1ms"])
+def test_a_span_of_no_time_is_refused_where_there_must_be_some(text: str) -> None:
+    assert read("ttl: 1s").ttl == 1
+    assert error_of(f"ttl: {text}") == f"sample.yaml:3: ttl: Expected at least 1s, got '{text}'"
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["names: &a [*a]", "unknown: &a {b: *a}", "names: " + "[" * 3000 + "]" * 3000],
+    ids=["a list in itself", "a mapping in itself", "a deep one"],
+)
+def test_a_file_that_goes_in_circles_or_too_deep_never_replaces_a_good_one(file: Path, body: str) -> None:
+    refused: list[str] = []
+    reloaded = Reloaded(file, SampleConfig, refused=refused.append)
+    file.write_text(HEAD + body)
+    reloaded.poll()
+    assert reloaded.current.filter.max_nodes == 10
+    assert len(refused) == 1
+
+
+def test_what_many_aliases_mean_is_looked_at_once() -> None:
+    levels = "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 30))
+    assert "a0" in error_of(f"a0: &a0 [x]\n{levels}")
 
 
 @pytest.mark.parametrize("text", ["60", "soon", "5 m", "[]", "1d", "60.5"])

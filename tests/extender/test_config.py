@@ -75,6 +75,10 @@ def test_a_bare_off_is_read_as_it_is_meant() -> None:
         ("consolidation: {maxMoved: -2}\n", "consolidation.maxMoved"),
         ("fairshare: {k: -1}\n", "fairshare.k"),
         ("reservation: {ttl: 60}\n", "reservation.ttl"),
+        ("reservation: {ttl: 0s}\n", "reservation.ttl: Expected at least 1s"),
+        ("promise: {ttl: -5s}\n", "promise.ttl: Expected at least 1s"),
+        ("verdict: {ttl: 0s}\n", "verdict.ttl: Expected at least 1s"),
+        ("planner: {interval: 0s}\n", "planner.interval: Expected at least 1s"),
     ],
 )
 def test_what_cannot_be_is_refused_with_its_place(text: str, where: str) -> None:

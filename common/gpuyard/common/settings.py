@@ -29,6 +29,10 @@ class Seconds(int):
     """Whole seconds, written as `90s`, `5m`, `1h30m` or, where that means something, `-1s`."""
 
 
+class Span(Seconds):
+    """At least one second."""
+
+
 class Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     """Base of a kind and of its sections: unknown fields are refused, names are camelCase outside.
 
@@ -127,19 +131,28 @@ def _read_yaml(text: bytes, origin: str) -> tuple[yaml.Node, object]:
     except yaml.MarkedYAMLError as error:
         line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
         raise SettingsError(f"{origin}{line}: not YAML: {error.problem}") from None
+    except RecursionError:
+        raise SettingsError(f"{origin}: nested too deep") from None
     except yaml.YAMLError as error:
         raise SettingsError(f"{origin}: not YAML: {' '.join(str(error).split())}") from None
 
 
-def _duplicates(node: yaml.Node) -> Iterator[yaml.Node]:
+def _duplicates(root: yaml.Node) -> Iterator[yaml.Node]:
     """Keys that an earlier key of the same mapping already has; YAML libraries take the last one silently."""
-    seen = set()
-    for key, value in _children(node):
-        if isinstance(key, yaml.Node):
-            if key.value in seen:
-                yield key
-            seen.add(key.value)
-        yield from _duplicates(value)
+    pending, looked_at = [root], set[int]()
+    while pending:
+        node = pending.pop()
+        # An alias is the node that it names: it may stand in many places, also within itself.
+        if id(node) in looked_at:
+            continue
+        looked_at.add(id(node))
+        seen = set()
+        for key, value in _children(node):
+            if isinstance(key, yaml.Node):
+                if key.value in seen:
+                    yield key
+                seen.add(key.value)
+            pending.append(value)
 
 
 def _children(node: yaml.Node) -> Iterator[tuple[yaml.Node | int, yaml.Node]]:
@@ -150,8 +163,11 @@ def _children(node: yaml.Node) -> Iterator[tuple[yaml.Node | int, yaml.Node]]:
 
 
 def _read_special(wanted: type, value: object) -> object:
-    if wanted is Seconds and isinstance(value, str):
-        return Seconds(duration(value))
+    if issubclass(wanted, Seconds) and isinstance(value, str):
+        seconds = wanted(duration(value))
+        if wanted is Span and seconds < 1:
+            raise ValueError(f"Expected at least 1s, got {value!r}")
+        return seconds
     raise ValueError(f"Expected a duration such as `60s` or `5m`, got {value!r}")
 
 

@@ -10,7 +10,7 @@ reservation: {ttl: 60s}
 from typing import Annotated, Literal
 
 import msgspec
-from gpuyard.common.settings import Seconds, Strict
+from gpuyard.common.settings import Seconds, Span, Strict
 from gpuyard.engine.model import SCALE
 from gpuyard.engine.settings import Settings
 
@@ -30,7 +30,7 @@ class Filter(Strict, frozen=True):
 class Reservation(Strict, frozen=True):
     """How long a yes counts that nobody has confirmed."""
 
-    ttl: Seconds = Seconds(60)
+    ttl: Span = Span(60)
 
 
 class Outrank(Strict, frozen=True):
@@ -43,7 +43,7 @@ class Outrank(Strict, frozen=True):
 class Promise(Strict, frozen=True):
     """How long a plan keeps room for a pod."""
 
-    ttl: Seconds = Seconds(300)
+    ttl: Span = Span(300)
     """From when the room is free."""
 
 
@@ -73,14 +73,14 @@ class Staleness(Strict, frozen=True):
 class Planner(Strict, frozen=True):
     """When plans are made."""
 
-    interval: Seconds = Seconds(1)
+    interval: Span = Span(1)
     """At most one cycle per interval, and only when something has changed."""
 
 
 class Verdict(Strict, frozen=True):
     """What kube-scheduler offers a pod."""
 
-    ttl: Seconds = Seconds(30)
+    ttl: Span = Span(30)
     """How long that counts as fresh."""
 
 
