@@ -184,3 +184,15 @@ async def test_a_gang_refused_while_the_end_of_a_pod_was_not_yet_seen_is_woken()
     of.ledger.stir()
     await waker(of, api).look()
     assert len(api.patches) == 2
+
+
+async def test_a_gang_refused_while_a_new_node_was_not_yet_seen_is_woken() -> None:
+    gang = [pod(name, "", 8, annotations={"pod-group-name": "g"}) for name in "ab"]
+    of, api = Bench(node("n1"), queue("team"), group("g", 2, "team"), *gang), Api()
+    assert not any(of.passes(member, "n1", "n2") for member in gang)
+    await waker(of, api).look()
+    api.patches.clear()
+    assert not any(of.passes(member, "n1", "n2") for member in gang)
+    of.put(node("n2"))
+    await waker(of, api).look()
+    assert paths(api) == ["a", "b"]

@@ -284,7 +284,8 @@ class Ledger:
             self._changes.put_workload(workload)
 
     def put_nodes(self, nodes: Iterable[Node]) -> None:
-        """These nodes are new or changed."""
+        """These nodes are new or changed; kube-scheduler may have asked about them before we knew."""
+        self._news = True
         self._changes.put_nodes(nodes)
 
     def drop_node(self, name: str) -> None:
