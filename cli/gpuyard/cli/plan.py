@@ -20,6 +20,9 @@ _OUTPUTS = ("table", "json", "jsonl", "yaml", "story")
 @click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="A setting, as consolidation.maxMoved=4.")
 @click.option("-o", "output", type=click.Choice(_OUTPUTS), default="table", show_default=True)
 @click.option("--check", "checks", multiple=True, metavar="POD", help="Exit with 1 unless NAMESPACE/POD is placed.")
+@click.option(
+    "--timeout", type=click.IntRange(min=1), default=600, show_default=True, help="Seconds that one snapshot may take."
+)
 @click.option("--explain", metavar="POD", help="The whole decision about NAMESPACE/POD, and what would help.")
 def plan(**options: object) -> None:
     """What the decision engine would do with a snapshot of a cluster, and why.

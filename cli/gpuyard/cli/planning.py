@@ -8,11 +8,12 @@ from typing import Literal, get_args
 import click
 import msgspec
 from gpuyard.cli.checks import is_placed
+from gpuyard.cli.deadline import Deadline, TooLong
 from gpuyard.cli.output import MACHINES, PRINTERS, Planned, faulty, page
 from gpuyard.cli.reading import read
 from gpuyard.cli.trace import trace
 from gpuyard.engine.explain import explain as explained
-from gpuyard.engine.kube.faults import Unreadable
+from gpuyard.engine.kube.faults import Fault, Unreadable
 from gpuyard.engine.kube.times import moment
 from gpuyard.engine.settings import PHASES, Phase, SettingError, Settings
 from gpuyard.engine.settle import settle
@@ -29,6 +30,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     output: str
     checks: tuple[str, ...]
     explain: str | None
+    timeout: int
 
 
 def run(  # noqa: PLR0913 - the options of the command
@@ -43,6 +45,7 @@ def run(  # noqa: PLR0913 - the options of the command
     output: str,
     checks: tuple[str, ...],
     explain: str | None,
+    timeout: int,
 ) -> int:
     """Carry the command out; the exit code."""
     if bool(paths) == (each is not None):
@@ -50,7 +53,14 @@ def run(  # noqa: PLR0913 - the options of the command
     settings = Settings(phases=_phases(phases), cycles=cycles, placement=placement)
     if explain is not None and (each is not None or output in MACHINES):
         raise click.UsageError("--explain tells people about one snapshot: without --each, and with -o table")
-    asked = Request(settings=_with_pairs(settings, pairs), now=_now(now), output=output, checks=checks, explain=explain)
+    asked = Request(
+        settings=_with_pairs(settings, pairs),
+        now=_now(now),
+        output=output,
+        checks=checks,
+        explain=explain,
+        timeout=timeout,
+    )
     return _one(asked, paths) if each is None else _each(asked, each)
 
 
@@ -88,7 +98,11 @@ def _planned(asked: Request, paths: Sequence[str], name: str) -> Planned:
     for note in notes:
         click.echo(f"{name}: {note}" if name else note, err=True)
     _known(snapshot, asked)
-    return Planned(name, snapshot, asked.settings, settle(snapshot, asked.settings), asked.checks)
+    try:
+        outcome = settle(snapshot, asked.settings, Deadline(asked.timeout))
+    except TooLong as over:
+        raise Unreadable([Fault(name or ", ".join(paths), "", "", str(over))]) from None
+    return Planned(name, snapshot, asked.settings, outcome, asked.checks)
 
 
 def _known(snapshot: Snapshot, asked: Request) -> None:

@@ -5,6 +5,7 @@ import random
 import msgspec
 import pytest
 from gpuyard.engine.kube.assemble import assemble
+from gpuyard.engine.kube.gangs import MOST_LEVELS
 from gpuyard.engine.model import SCALE, Amounts, Gang, State
 from gpuyard.engine.settings import Settings
 
@@ -199,6 +200,10 @@ TOPOLOGY = {
             ],
         ),
         ([queue("a", parent="a")], ["Queue a: spec.parentQueue: the queue is its own ancestor: a → a"]),
+        (
+            [queue(f"q{n}", parent=f"q{n - 1}" if n else "") for n in range(MOST_LEVELS + 1)],
+            ["Queue q32: spec.parentQueue: more than 32 queues one below the other"],
+        ),
         ([pod("")], ["Pod default/: metadata.name: missing"]),
         ([queue("Team A")], ["Queue Team A: metadata.name: 'Team A' is not a name that Kubernetes accepts"]),
         (
@@ -235,6 +240,7 @@ TOPOLOGY = {
         "twice",
         "circle",
         "own-parent",
+        "too-deep",
         "nameless",
         "name",
         "namespace",

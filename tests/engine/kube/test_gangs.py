@@ -2,7 +2,7 @@
 
 import pytest
 from gpuyard.engine.kube import objects
-from gpuyard.engine.kube.gangs import Owners, gang, leaves, owned_gang, owned_minimum
+from gpuyard.engine.kube.gangs import MOST_LEVELS, Owners, gang, leaves, owned_gang, owned_minimum
 from gpuyard.engine.model import Gang, TopologyConstraint
 
 from tests.engine.kube import written
@@ -80,6 +80,15 @@ def test_a_gang_that_is_no_tree_is_a_fault(spec: Json, field: str, why: str) -> 
     heard = Heard()
     read(written.pod_group(minimum=None, **spec), heard)
     assert heard == [(field, why)]
+
+
+def test_sub_groups_that_go_deeper_than_anybody_needs_are_a_fault() -> None:
+    heard = Heard()
+    chain = [{"name": f"s{n}"} | ({"parent": f"s{n - 1}"} if n else {}) for n in range(MOST_LEVELS + 1)]
+    read(written.pod_group(minimum=None, subGroups=chain[:-1]), heard)
+    assert heard == []
+    read(written.pod_group(minimum=None, subGroups=chain), heard)
+    assert heard == [(f"spec.subGroups[{MOST_LEVELS}]", "more than 32 sub-groups one below the other")]
 
 
 def test_a_circle_of_sub_groups_is_told_for_each_of_them() -> None:

@@ -14,7 +14,7 @@ from gpuyard.engine import model
 from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.decode import Found
 from gpuyard.engine.kube.faults import Complain, Fault, Unreadable, printable
-from gpuyard.engine.kube.gangs import Owners, gang, leaves
+from gpuyard.engine.kube.gangs import MOST_LEVELS, Owners, gang, leaves
 from gpuyard.engine.kube.meta import created, is_name, key_of, labels_of, meta_of, name_of, namespace_of, notes_of, read
 from gpuyard.engine.kube.nodes import node
 from gpuyard.engine.kube.others import budget, promises, topology
@@ -281,11 +281,14 @@ class _Assembly:
     def _check_circles(self, queues: Mapping[str, model.Queue]) -> None:
         for name, first in queues.items():
             path = [name]
+            self._at = self._given[objects.Queue][first.name]
             while (above := queues.get(path[-1])) is not None and above.parent not in path[1:]:
                 path.append(above.parent)
                 if above.parent == name:
-                    self._at = self._given[objects.Queue][first.name]
                     self._complain("spec.parentQueue", f"the queue is its own ancestor: {' → '.join(path)}")
+                    break
+                if len(path) > MOST_LEVELS + 1:
+                    self._complain("spec.parentQueue", f"more than {MOST_LEVELS} queues one below the other")
                     break
 
     def _check_namespaces(self, pods: Iterable[model.Pod]) -> None:

@@ -14,6 +14,9 @@ Owners = Mapping[tuple[str, str, str], objects.PodOwner]
 LWS_NAME = "leaderworkerset.sigs.k8s.io/name"
 LWS_INDEX = "leaderworkerset.sigs.k8s.io/group-index"
 
+MOST_LEVELS = 32
+"""Of queues and of sub-groups, one below the other: nobody has more, and the engine walks them by recursion."""
+
 _NO_SPEC = objects.OwnerSpec()
 
 
@@ -116,6 +119,8 @@ def _misplaced(group: objects.SubGroup, parents: Mapping[str, str], before: set[
         if name in seen:
             return f"is its own ancestor, by its parent {group.parent!r}"
         seen.add(name)
+        if len(seen) > MOST_LEVELS:
+            return f"more than {MOST_LEVELS} sub-groups one below the other"
         name = parents.get(name, "")
     return ""
 
