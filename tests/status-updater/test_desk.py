@@ -149,6 +149,17 @@ def test_many_nodes_with_maps_of_their_own_take_turns() -> None:
     assert looked_at == [MOST, MOST, 1]
 
 
+def test_a_node_that_is_touched_all_the_time_keeps_no_other_waiting() -> None:
+    office = Office([cluster_node(f"n{i}", {"pool": "p"}) for i in range(3 * MOST)], [a_map(POOLS)])
+    looked_at: set[str] = set()
+    for _ in range(3):
+        office.desk.touched |= set(office.nodes)
+        before = set(office.desk.touched)
+        office.desk.due()
+        looked_at |= before - office.desk.touched
+    assert looked_at == set(office.nodes)
+
+
 def test_nodes_that_share_a_map_are_looked_at_together() -> None:
     nodes = ", ".join(f"n{i}: {{gpu-product: x, gpu-memory: 1, gpus: [{{}}]}}" for i in range(2 * MOST))
     office = Office([cluster_node(f"n{i}") for i in range(2 * MOST)], [a_map(f"nodes: {{{nodes}}}")])

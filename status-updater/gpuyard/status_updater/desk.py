@@ -6,7 +6,7 @@ compares it with what is. An event that was missed, doubled or late changes noth
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import islice
+from heapq import nsmallest
 
 from gpuyard.common.kube.client import Json
 from gpuyard.common.topology.cluster_node import ClusterNode
@@ -52,6 +52,8 @@ class Desk:
         self._attributions: dict[str, Attribution] = {}
         self._held: dict[str, dict[Place, tuple[str, ...]]] = {}
         self._copied: dict[str, tuple[str, Topology | None]] = {}
+        self._rounds = 0
+        self._turns: dict[str, int] = {}
 
     def take_pod(self, old: Pod | None, new: Pod | None) -> None:
         """A pod changed, came or went."""
@@ -65,6 +67,7 @@ class Desk:
     def touch_all(self) -> None:
         """The topology changed: look at every node again."""
         self.touched.update(self.nodes, self.maps.nodes(), self._attributions)
+        self._turns = {name: self._turns[name] for name in self.touched & self._turns.keys()}
 
     def touch_map(self, found: ConfigMap) -> None:
         """A map changed, or its copy: look at its nodes again. The common map and its profiles may concern all."""
@@ -102,10 +105,13 @@ class Desk:
         return due
 
     def _turn(self) -> set[str]:
-        """Touched nodes: all that share the common map, and so many others that the round stays short."""
+        """Touched nodes: all that share the common map, and of the others those whose last turn is longest ago."""
         main = self.maps.sheets.get(MAIN)
         together = self.touched & main.topology.nodes.keys() if main and main.topology else set()
-        return together | set(islice(self.touched - together, MOST))
+        others = nsmallest(MOST, self.touched - together, key=lambda name: self._turns.get(name, 0))
+        self._rounds += 1
+        self._turns |= dict.fromkeys(others, self._rounds)
+        return together.union(others)
 
     def _attribute(self, name: str, node: Node | None) -> None:
         if node is None:
