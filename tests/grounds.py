@@ -21,11 +21,17 @@ def main() -> int:
     try:
         found = binaries.ensure(PROGRAMS, Folders.of_user(), Progress())
     except SandboxError as error:
-        sys.stderr.write(f"ground processes cannot be had: {error}\n")
-        return 1
+        return _refused(str(error))
+    except OSError as error:
+        return _refused(f"{error}; XDG_CACHE_HOME names another place")
     for name, program in sorted(found.items()):
         sys.stdout.write(f"{name:<24} {program.version:<10} {program.source}\n")
     return 0
+
+
+def _refused(why: str) -> int:
+    sys.stderr.write(f"ground processes cannot be had: {why}\n")
+    return 1
 
 
 def sweep() -> list[str]:

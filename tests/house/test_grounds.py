@@ -4,7 +4,12 @@ import os
 import subprocess
 import sys
 
+import pytest
+from gpuyard.sandbox import binaries
+
+from tests import grounds
 from tests.grounds import leftovers
+from tests.sandbox.workshop import raising
 
 ALIVE, DEAD = 4711, 4712
 
@@ -27,3 +32,13 @@ def test_a_process_that_has_ended_owns_none() -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         process.wait()
     assert leftovers([f"tests-{process.pid}-1"]) == [f"tests-{process.pid}-1"]
+
+
+def test_a_cache_that_cannot_be_written_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(binaries, "ensure", raising(OSError(30, "Read-only file system", "/cache")))
+    assert grounds.main() == 1
+    assert capsys.readouterr().err == (
+        "ground processes cannot be had: [Errno 30] Read-only file system: '/cache'; XDG_CACHE_HOME names another place\n"
+    )

@@ -102,6 +102,20 @@ def test_down_removes_no_folder_that_is_not_a_sandboxs(
     assert lifecycle.names() == ["mine"]
 
 
+@pytest.mark.parametrize("command", [("up",), ("down",)], ids=["up", "down"])
+@pytest.mark.parametrize("ground", ["processes", "kind"])
+def test_a_cache_that_cannot_be_written_is_told_in_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ground: str, command: tuple[str, ...]
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    done = run(*command, "--ground", ground)
+    assert done.exit_code == 3
+    assert "files of sandbox default" in done.output
+    assert "Not a directory" in done.output
+    assert "run the command again" in done.output
+
+
 def test_status_of_a_sandbox_that_is_not_there_is_a_no() -> None:
     assert run("status").exit_code == 0
     done = run("status", "--name", "mine")

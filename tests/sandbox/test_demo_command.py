@@ -47,6 +47,17 @@ def test_a_name_that_could_lead_elsewhere_is_bad_input(ground: str, name: str, d
     assert (result.exit_code, "is not made of lower-case letters" in result.output) == (2, True)
 
 
+@pytest.mark.parametrize("arguments", [(), ("--down",)], ids=["up", "down"])
+@pytest.mark.parametrize("ground", ["processes", "kind"])
+def test_a_cache_that_cannot_be_written_is_told_in_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ground: str, arguments: tuple[str, ...]
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    result = CliRunner().invoke(demo, ["--ground", ground, *arguments])
+    assert (result.exit_code, "files of sandbox demo" in result.output) == (3, True)
+
+
 def test_how_to_go_on_names_the_kubeconfig_and_no_line_is_wider_than_a_terminal() -> None:
     text = how_to_go_on(Standing(), Path.cwd() / "manifests/samples/quickstart")  # type: ignore[arg-type]
     assert "export KUBECONFIG=/cache/demo/kubeconfig" in text

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from gpuyard.sandbox import binaries, files, lifecycle, ports, processes
+from gpuyard.sandbox import binaries, files, lifecycle, ports, processes, removal
 from gpuyard.sandbox.cluster import Cluster
 from gpuyard.sandbox.components import COMPONENTS
 from gpuyard.sandbox.errors import SandboxError
 from gpuyard.sandbox.folders import Folders
+from gpuyard.sandbox.locks import held
 from gpuyard.sandbox.spec import Spec
 
 from tests.sandbox.workshop import Said, raising
@@ -94,6 +96,23 @@ def test_no_port_is_given_twice(folders: Folders) -> None:
     doubled = (port for port in dict.fromkeys(spare) for _ in range(2))
     record = lifecycle._record(Spec(name="mine"), folders.sandboxes / "mine", {}, doubled)
     assert len(set(record.ports.values())) == len(COMPONENTS)
+
+
+def test_down_says_that_it_waits_for_an_up(folders: Folders) -> None:
+    said, folder, told = Said(), folders.sandboxes / "mine", threading.Event()
+    folder.mkdir(parents=True)
+
+    def say(text: str) -> None:
+        said(text)
+        told.set()
+
+    thread = threading.Thread(target=lambda: lifecycle.down("mine", folders=folders, say=say))
+    with held(removal.lock(folder)):
+        thread.start()
+        assert told.wait(10)
+    thread.join(10)
+    assert said.lines == ["another command is at work on sandbox mine: waiting"]
+    assert not folder.exists()
 
 
 def test_a_sandbox_is_listed_while_its_folder_is_there(folders: Folders) -> None:

@@ -50,6 +50,24 @@ def test_a_second_holder_waits_and_says_so_once(tmp_path: Path) -> None:
     assert order == ["waits", "first is done", "second"]
 
 
+def test_whoever_waits_gets_the_lock_although_its_folder_is_removed(tmp_path: Path) -> None:
+    path = tmp_path / "deeper" / "lock"
+    waiting, got = threading.Event(), threading.Event()
+
+    def second() -> None:
+        with held(path, waiting.set):
+            got.set()
+
+    thread = threading.Thread(target=second)
+    with held(path):
+        thread.start()
+        assert waiting.wait(5)
+        path.unlink()
+        path.parent.rmdir()
+    thread.join(5)
+    assert got.is_set()
+
+
 def test_many_holders_never_overlap(tmp_path: Path) -> None:
     inside, most = 0, 0
 

@@ -6,7 +6,6 @@ it was killed, or after a component died. A component whose settings changed is 
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import signal
 import sys
@@ -20,9 +19,8 @@ from gpuyard.sandbox.components import API_SERVER, COMPONENTS, GROUPS, KWOK, PRO
 from gpuyard.sandbox.errors import SandboxError, last_lines
 from gpuyard.sandbox.files import Record
 from gpuyard.sandbox.folders import Folders
-from gpuyard.sandbox.locks import held
 from gpuyard.sandbox.progress import Progress
-from gpuyard.sandbox.removal import clear, lock, remove
+from gpuyard.sandbox.removal import at_work, clear, remove
 from gpuyard.sandbox.spec import NAME, checked
 
 if TYPE_CHECKING:
@@ -55,7 +53,7 @@ def up(
     folders, say = folders or Folders.of_user(), say or Progress()
     folder = folders.sandboxes / spec.name
     untried = iter(candidates or ports.candidates())
-    with _work_on(folder, say):
+    with at_work(folder, say):
         programs = binaries.ensure(PROGRAMS, folders, say)
         record = _record(spec, folder, {name: found.path for name, found in programs.items()}, untried)
         cluster = _converge(folder, record, untried, say)
@@ -67,10 +65,10 @@ def up(
     return cluster
 
 
-def down(name: str, *, folders: Folders | None = None) -> bool:
+def down(name: str, *, folders: Folders | None = None, say: Say | None = None) -> bool:
     """Remove a sandbox: processes, ports, folder, also after a crash. False if there was nothing to remove."""
     need_linux(sys.platform)
-    return remove((folders or Folders.of_user()).sandboxes / checked(name))
+    return remove((folders or Folders.of_user()).sandboxes / checked(name), say)
 
 
 def find(name: str, *, folders: Folders | None = None) -> Cluster | None:
@@ -172,17 +170,3 @@ def _settle(cluster: Cluster) -> None:
 def _missing_account(api: Api) -> list[str]:
     there = {account["metadata"]["name"] for account in api.items("/api/v1/namespaces/default/serviceaccounts")}
     return [] if "default" in there else ["service account default"]
-
-
-@contextlib.contextmanager
-def _work_on(folder: Path, say: Say) -> Iterator[None]:
-    """Be the only one at work on a sandbox; say in its own words that a file could not be written."""
-    try:
-        with held(lock(folder), lambda: say(f"another command is at work on sandbox {folder.name}: waiting")):
-            yield
-    except OSError as error:
-        raise SandboxError(
-            f"files of sandbox {folder.name}",
-            str(error),
-            remedy=f"Make {folder} writable, with room for a few hundred MB, and run `gpuyard sandbox up` again.",
-        ) from error

@@ -21,7 +21,6 @@ def held(path: Path, waiting: Callable[[], None] = lambda: None) -> Iterator[Non
 
     The kernel frees the lock when its holder dies, however it dies.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = _take(path, waiting)
     try:
         yield
@@ -33,7 +32,7 @@ def held(path: Path, waiting: Callable[[], None] = lambda: None) -> Iterator[Non
 def _take(path: Path, waiting: Callable[[], None]) -> int:
     told = False
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        descriptor = _open(path)
         if _locked(descriptor) and _still_there(path, descriptor):
             return descriptor
         os.close(descriptor)
@@ -41,6 +40,14 @@ def _take(path: Path, waiting: Callable[[], None]) -> int:
             waiting()
             told = True
         time.sleep(POLL)
+
+
+def _open(path: Path) -> int:
+    while True:
+        # Whoever removes the last sandbox removes the folder of the locks, too, maybe between these two lines.
+        with contextlib.suppress(FileNotFoundError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
 
 
 def _locked(descriptor: int) -> bool:

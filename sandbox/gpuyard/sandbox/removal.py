@@ -7,12 +7,17 @@ import shutil
 from typing import TYPE_CHECKING
 
 from gpuyard.sandbox import files, processes
+from gpuyard.sandbox.errors import SandboxError
 from gpuyard.sandbox.folders import SANDBOXES
 from gpuyard.sandbox.locks import held
+from gpuyard.sandbox.progress import Progress
 from gpuyard.sandbox.spec import NAME
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+    from gpuyard.sandbox.releases import Say
 
 
 def lock(folder: Path) -> Path:
@@ -20,10 +25,25 @@ def lock(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.lock")
 
 
-def remove(folder: Path) -> bool:
+@contextlib.contextmanager
+def at_work(folder: Path, say: Say) -> Iterator[None]:
+    """Be the only one at work on a sandbox; a file that cannot be written is told in the sandbox's own words."""
+    name = folder.name
+    try:
+        with held(lock(folder), lambda: say(f"another command is at work on sandbox {name}: waiting")):
+            yield
+    except OSError as error:
+        raise SandboxError(
+            f"files of sandbox {name}",
+            str(error),
+            remedy=f"Make {folder} writable, with room for a few hundred MB, and run the command again.",
+        ) from error
+
+
+def remove(folder: Path, say: Say | None = None) -> bool:
     """End the sandbox's processes, which frees its ports, and remove its folder. False if there was nothing."""
     guard(folder)
-    with held(lock(folder)):
+    with at_work(folder, say or Progress()):
         found = folder.exists()
         while running := processes.of(folder):
             found = True

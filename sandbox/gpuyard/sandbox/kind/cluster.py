@@ -24,7 +24,6 @@ from gpuyard.sandbox.folders import SANDBOXES, Folders
 from gpuyard.sandbox.kind import config, engines, images
 from gpuyard.sandbox.kind.docker import Docker
 from gpuyard.sandbox.kind.private import NETWORK
-from gpuyard.sandbox.locks import held
 from gpuyard.sandbox.progress import Progress
 from gpuyard.sandbox.spec import NAME, Spec, checked
 
@@ -179,7 +178,7 @@ def up(spec: Spec, *, folders: Folders | None = None, say: Say | None = None) ->
     folders = folders or Folders.of_user()
     say = say or Progress()
     folder = _home(folders) / spec.name
-    with held(_lock(folder), lambda: say(f"another command is at work on sandbox {spec.name}: waiting")):
+    with removal.at_work(folder, say):
         before = find(spec.name, folders=folders)
         if before and before.record.spec == spec and before.answers():
             say(f"sandbox {spec.name} is up")
@@ -198,7 +197,7 @@ def down(name: str, *, folders: Folders | None = None, say: Say | None = None) -
     say = say or Progress()
     folder = _home(folders) / checked(name)
     removal.guard(folder)
-    with held(_lock(folder), lambda: say(f"another command is at work on sandbox {name}: waiting")):
+    with removal.at_work(folder, say):
         cluster = find(name, folders=folders)
         if cluster:
             if not cluster.docker.answers():
@@ -278,10 +277,6 @@ def _plain(line: str) -> str:
 
 def _home(folders: Folders) -> Path:
     return folders.root / "kind" / SANDBOXES
-
-
-def _lock(folder: Path) -> Path:
-    return folder.with_name(f"{folder.name}.lock")
 
 
 def _run(step: str, command: Sequence[str], environment: dict[str, str], stdin: str | None = None) -> str:
