@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from gpuyard.sandbox import launch, ports, processes
 from gpuyard.sandbox.components import Component, Place
-from gpuyard.sandbox.errors import SandboxError
+from gpuyard.sandbox.errors import LINES_SHOWN, SandboxError
 from gpuyard.sandbox.launch import PortTakenError
 from gpuyard.sandbox.spec import Spec
 
@@ -101,6 +101,30 @@ def test_a_stranger_who_answers_on_the_port_is_not_taken_for_the_component(place
 def test_a_full_disk_is_called_so(place: Place) -> None:
     with pytest.raises(SandboxError, match="The disk is full: make room for"):
         run("echo 'write: no space left on device'; exit 1", place)
+
+
+STACK = 'for n in $(seq 40); do echo "goroutine $n"; done'
+
+
+def test_a_full_disk_is_called_so_whatever_the_program_said_after_it(place: Place) -> None:
+    with pytest.raises(SandboxError, match="The disk is full: make room for"):
+        run(f"echo 'write: no space left on device'; {STACK}; exit 2", place)
+
+
+def test_a_taken_port_is_found_whatever_the_program_said_after_it(place: Place) -> None:
+    with pytest.raises(PortTakenError):
+        run(f"echo 'bind: address already in use'; {STACK}; exit 2", place)
+
+
+@pytest.mark.parametrize(
+    "cause",
+    ["panic: wal: write failed", '{"level":"fatal","msg":"write failed"}', "F1118 16:00:00.0 main.go:1] write failed"],
+)
+def test_one_that_breaks_down_shows_why_and_not_the_end_of_its_stack(place: Place, cause: str) -> None:
+    with pytest.raises(SandboxError) as failure:
+        run(f"echo starting; echo '{cause}'; {STACK}; exit 2", place)
+    assert failure.value.log[:2] == (cause, "goroutine 1")
+    assert len(failure.value.log) == LINES_SHOWN
 
 
 def test_the_log_begins_anew_and_the_earlier_one_is_kept(place: Place) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -9,6 +10,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LINES_SHOWN = 12
+# How Go itself, etcd and klog begin the last thing that a program says.
+BREAKDOWN = re.compile(r'^(panic|fatal error): |"level":"(panic|fatal)"|^F\d{4} ')
 
 
 class SandboxError(Exception):
@@ -30,9 +33,20 @@ class SandboxError(Exception):
         return "\n".join(lines)
 
 
-def last_lines(log: Path, count: int = LINES_SHOWN) -> list[str]:
-    """The end of a log file; nothing if there is none."""
+def all_lines(log: Path) -> list[str]:
+    """The lines of a log file; nothing if there is none."""
     try:
-        return log.read_text(errors="replace").splitlines()[-count:]
+        return log.read_text(errors="replace").splitlines()
     except OSError:
         return []
+
+
+def last_lines(log: Path, count: int = LINES_SHOWN) -> list[str]:
+    """The end of a log file."""
+    return all_lines(log)[-count:]
+
+
+def telling(lines: Sequence[str], count: int = LINES_SHOWN) -> Sequence[str]:
+    """Of a program's log, the lines from where it broke down, which a long stack may follow; else the last ones."""
+    broke = next((number for number, line in enumerate(lines) if BREAKDOWN.search(line)), None)
+    return lines[-count:] if broke is None else lines[broke : broke + count]

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from gpuyard.sandbox import processes
 from gpuyard.sandbox.api import healthy
-from gpuyard.sandbox.errors import SandboxError, last_lines
+from gpuyard.sandbox.errors import SandboxError, all_lines, telling
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from gpuyard.sandbox.components import Component, Place
@@ -22,7 +23,7 @@ POLL = 0.1
 class PortTakenError(SandboxError):
     """Somebody else took the component's port before the component did."""
 
-    def __init__(self, component: str, port: int, log: list[str]) -> None:
+    def __init__(self, component: str, port: int, log: Sequence[str]) -> None:
         super().__init__(f"start of {component}", f"port {port} is taken", log=log)
         self.component = component
 
@@ -56,16 +57,16 @@ def wait_ready(component: Component, process: Process, place: Place, within: flo
 
 
 def _ended(component: Component, place: Place) -> SandboxError:
-    lines = last_lines(log_of(place.folder, component.name))
+    lines = all_lines(log_of(place.folder, component.name))
     if any("address already in use" in line for line in lines):
-        return PortTakenError(component.name, place.ports[component.name], lines)
+        return PortTakenError(component.name, place.ports[component.name], telling(lines))
     return _failed(component, place, "the process ended")
 
 
 def _failed(component: Component, place: Place, problem: str) -> SandboxError:
     log = log_of(place.folder, component.name)
-    lines = last_lines(log)
+    lines = all_lines(log)
     remedy = f"The whole log is {log}; `gpuyard sandbox down --name {place.spec.name}` and `up` begin anew."
     if any("no space left on device" in line for line in lines):
         remedy = f"The disk is full: make room for {place.folder} and run `gpuyard sandbox up` again."
-    return SandboxError(f"start of {component.name}", problem, log=lines, remedy=remedy)
+    return SandboxError(f"start of {component.name}", problem, log=telling(lines), remedy=remedy)
