@@ -6,6 +6,8 @@ A stage's output goes to build/logs and is shown in full if it fails; build/ als
 
 import argparse
 import asyncio
+import contextlib
+import fcntl
 import json
 import os
 import shutil
@@ -13,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +26,7 @@ from tests.summary import Tally, rows_lines, tally, tell
 
 ROOT = Path(__file__).parents[1]
 BUILD = ROOT / "build"
+BUSY = 2
 INTERRUPTED = 130
 
 
@@ -67,7 +70,13 @@ STAGES = (
     stage_of("kind", "kind", 40, "-v", after=("binaries",)),
 )
 SOAK = tuple(
-    replace(stage, commands=tuple((*command, "--soak") for command in stage.commands), minutes=90, again=())
+    replace(
+        stage,
+        commands=tuple((*command, "--soak") for command in stage.commands),
+        minutes=90,
+        again=(),
+        may_be_empty=True,
+    )
     if stage.ground
     else stage
     for stage in STAGES
@@ -85,12 +94,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     table = SOAK if options.soak else STAGES
     os.chdir(ROOT)
     chosen = [stage for stage in table if stage.name in options.stages]
-    return in_front(chosen[0]) if len(chosen) == 1 else together(chosen or table)
+    if len(chosen) == 1 and not chosen[0].ground:
+        return in_front(chosen[0])
+    try:
+        with alone():
+            return in_front(chosen[0]) if len(chosen) == 1 else together(chosen or table)
+    except BlockingIOError:
+        sys.stderr.write(f"another test run is at work in {BUILD}: wait for its end, or run this in another checkout\n")
+        return BUSY
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Be the only run that writes its reports here; raises BlockingIOError if there is one."""
+    BUILD.mkdir(exist_ok=True)
+    with (BUILD / "run.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
 
 
 def in_front(stage: Stage) -> int:
     """Run one stage with its output on the terminal."""
-    BUILD.mkdir(exist_ok=True)
     return next((code for code in map(_in_front, stage.commands) if code), 0)
 
 

@@ -31,6 +31,8 @@ class Stage:
     weight: int = 1
     """How much of the machine it takes: stages run beside each other while their weights fit."""
     minutes: float = 10
+    may_be_empty: bool = False
+    """Whether it may pass without a test, as a ground that has no long ones."""
     again: tuple[str, ...] = ()
     """Run once if a command says that tests failed; then its exit code counts."""
 

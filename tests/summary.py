@@ -1,7 +1,7 @@
 """What a run showed: tests counted from JUnit files, rows from the plugin's reports."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -73,9 +73,16 @@ def tally(results: Iterable[Result], reports: Path) -> Tally:
     for result in results:
         found = read_ground(reports, result.stage.ground) if result.stage.ground else []
         cases += found
-        if result.outcome is not Outcome.PASSED and not any(case.outcome == "failed" for case in found):
+        if _broke(result, found):
             broken.append(result.stage.name)
     return Tally(tuple(cases), tuple(broken))
+
+
+def _broke(result: Result, found: Sequence[Case]) -> bool:
+    """Whether a stage failed without a failed test to say so, or passed without the tests that it is for."""
+    if result.outcome is Outcome.PASSED:
+        return bool(result.stage.ground) and not found and not result.stage.may_be_empty
+    return not any(case.outcome == "failed" for case in found)
 
 
 def read_ground(reports: Path, ground: str) -> list[Case]:

@@ -121,12 +121,29 @@ def test_stages_wait_only_for_stages_that_come_before_them() -> None:
 def test_soak_runs_the_same_grounds_with_the_long_tests() -> None:
     for stage, soak in zip(run.STAGES, run.SOAK, strict=True):
         assert all(("--soak" in command) == bool(stage.ground) for command in soak.commands)
+        assert soak.may_be_empty == bool(stage.ground)
+        assert not stage.may_be_empty
 
 
 def test_a_stage_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         run.main(["unit", "units"])
     assert "no stage units" in capsys.readouterr().err
+
+
+def test_a_second_run_in_the_same_tree_is_refused_and_harms_no_report_of_the_first(
+    small_run: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    del small_run
+    monkeypatch.setattr(run, "ROOT", tmp_path)
+    with run.alone():
+        (tmp_path / "build" / "junit-none.xml").write_text(JUNIT.format(""))
+        assert run.main([]) == 2
+        assert run.main(["unit"]) == 2
+    assert capsys.readouterr().err.startswith(f"another test run is at work in {tmp_path / 'build'}")
+    assert (tmp_path / "build" / "junit-none.xml").exists()
+    with run.alone():
+        pass
 
 
 INTERRUPTED = """

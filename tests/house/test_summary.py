@@ -61,6 +61,17 @@ def test_a_stage_that_broke_without_a_failed_test_is_a_failure(tmp_path: Path, o
     assert total.closing_line() == "0 passed, 2 failed"
 
 
+def test_a_ground_that_passed_without_a_test_is_a_failure(tmp_path: Path) -> None:
+    total = tally([result("lint", Outcome.PASSED), result("unit", Outcome.PASSED, "none")], tmp_path)
+    assert total.broken == ("unit",)
+    assert total.closing_line() == "0 passed, 1 failed"
+
+
+def test_a_ground_without_long_tests_is_no_failure_of_a_soak(tmp_path: Path) -> None:
+    soaked = Result(Stage("kind", (), ground="kind", may_be_empty=True), Outcome.PASSED, 0, Path("none.log"))
+    assert tally([soaked], tmp_path).broken == ()
+
+
 def test_a_stage_with_failed_tests_is_counted_by_its_tests(reports: Path) -> None:
     assert tally([result("unit", Outcome.FAILED, "none")], reports).count("failed") == 2
 
