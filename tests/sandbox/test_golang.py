@@ -122,16 +122,18 @@ def test_a_full_disk_is_called_so(path: Path, folders: Folders, tmp_path: Path) 
 
 
 def test_the_users_go_settings_do_not_change_a_build(
-    path: Path, folders: Folders, monkeypatch: pytest.MonkeyPatch
+    path: Path, folders: Folders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GOFLAGS", "-mod=vendor")
     monkeypatch.setenv("GOMODCACHE", str(Path.home()))
     monkeypatch.setenv("GOROOT", "/elsewhere")
-    environment = golang._environment(folders, golang.Toolchain(path / "go", {}))
+    tool = workshop.tool(tmp_path / "tools", "one")["one"]
+    environment = golang._environment(tool, folders, golang.Toolchain(path / "go", {}))
     assert environment["GOFLAGS"].startswith("-mod=readonly")
     assert environment["GOMODCACHE"] == str(folders.go / "mod")
     assert "GOROOT" not in environment
     assert environment["PATH"] == os.environ["PATH"]
+    assert environment["GOOS"] == "linux"
 
 
 def test_a_long_build_reports_how_far_it_is(

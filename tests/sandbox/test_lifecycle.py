@@ -31,7 +31,7 @@ def test_other_systems_are_told_that_the_ground_needs_linux_and_offered_kind() -
         lifecycle.need_linux("darwin")
     assert str(failure.value) == (
         "ground processes: it needs Linux: Kubernetes has no kube-scheduler for darwin\n"
-        "Start Docker and use `gpuyard sandbox up --ground kind` instead."
+        "Start Docker and use the ground kind instead: `make demo GROUND=kind`, `gpuyard sandbox up --ground kind`."
     )
 
 

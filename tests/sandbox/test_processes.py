@@ -53,6 +53,13 @@ def test_a_process_is_found_by_folder_component_and_digest(yard: Yard) -> None:
     assert processes.of(yard.folder / "other") == {}
 
 
+def test_where_the_kernel_has_no_process_table_to_read_nothing_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "PROC", tmp_path / "proc")
+    assert processes.running() == []
+
+
 def test_a_process_is_found_by_anyone_not_only_by_who_started_it(yard: Yard) -> None:
     code = "import sys, pathlib; from gpuyard.sandbox import processes\n"
     code += "folder = pathlib.Path(sys.argv[1])\n"

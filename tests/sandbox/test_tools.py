@@ -36,6 +36,16 @@ def test_templates_are_filled_with_version_number_processor_and_binary(
     assert thing.fill("{version} {number} {arch} {binary}", "thing") == "v1.2.3 1.2.3 arm64 thing"
 
 
+def test_programs_for_this_machine_itself_are_those_of_its_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "arm64")
+    kind, kubectl = (tools.catalogue(system="darwin")[name] for name in ("kind", "kubectl"))
+    assert kind.fill(kind.release.url, "kind").endswith("/kind-darwin-arm64")
+    assert kubectl.fill(kubectl.release.url, "kubectl").endswith("/bin/darwin/arm64/kubectl")
+    assert kind.fill(kind.release.checksum, "kind").endswith("/kind-darwin-arm64.sha256sum")
+    assert kind.slot.startswith(f"kind-{kind.version}-darwin-arm64-")
+    assert tools.catalogue()["kind"].slot.startswith(f"kind-{kind.version}-linux-arm64-")
+
+
 def test_a_misspelt_key_is_refused(tmp_path: Path) -> None:
     folder = tool(tmp_path, "thing")["thing"].folder
     text = (folder / "tool.toml").read_text()

@@ -52,13 +52,13 @@ def build(tool: Tool, binaries: Iterable[str], target: Path, folders: Folders, s
     for name, package in _runs(tool, names):
         output = target / name if name else target
         command = [str(go.program), "build", "-v", *_flags(tool), "-o", str(output), *package]
-        _run(command, tool, _environment(folders, go), say)
+        _run(command, tool, _environment(tool, folders, go), say)
 
 
 def source(tool: Tool, module: str, folders: Folders, say: Say) -> Path:
     """The folder that holds a module's files, as the tool's lock names them."""
     go = toolchain(folders, tool.go_version, say)
-    environment = _environment(folders, go)
+    environment = _environment(tool, folders, go)
     _run([str(go.program), "mod", "download", module], tool, environment, say)
     ask = [str(go.program), "list", "-m", "-f", "{{.Dir}}", module]
     done = subprocess.run(ask, cwd=tool.folder, env=environment, capture_output=True, text=True, check=True)
@@ -80,7 +80,7 @@ def _flags(tool: Tool) -> list[str]:
     return ["-ldflags", " ".join(["-s", "-w", *stamps]), *(["-tags", ",".join(tool.tags)] if tool.tags else [])]
 
 
-def _environment(folders: Folders, go: Toolchain) -> dict[str, str]:
+def _environment(tool: Tool, folders: Folders, go: Toolchain) -> dict[str, str]:
     settings = {
         "CGO_ENABLED": "0",
         "GO111MODULE": "on",
@@ -88,7 +88,7 @@ def _environment(folders: Folders, go: Toolchain) -> dict[str, str]:
         "GOCACHE": str(folders.go / "build"),
         "GOFLAGS": "-mod=readonly -modcacherw -trimpath -buildvcs=false",
         "GOMODCACHE": str(folders.go / "mod"),
-        "GOOS": "linux",
+        "GOOS": tool.system,
         "GOTOOLCHAIN": "local",
         "GOWORK": "off",
     }

@@ -92,7 +92,8 @@ def need_linux(system: str) -> None:
         raise SandboxError(
             "ground processes",
             f"it needs Linux: Kubernetes has no kube-scheduler for {system}",
-            remedy="Start Docker and use `gpuyard sandbox up --ground kind` instead.",
+            remedy="Start Docker and use the ground kind instead: `make demo GROUND=kind`, "
+            "`gpuyard sandbox up --ground kind`.",
         )
 
 

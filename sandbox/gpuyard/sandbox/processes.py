@@ -121,7 +121,8 @@ def _gone(descriptor: int, within: float | None) -> bool:
 
 
 def _pids() -> list[int]:
-    return [int(entry.name) for entry in PROC.iterdir() if entry.name.isdigit()]
+    # Other systems have none, and none of our processes.
+    return [int(entry.name) for entry in PROC.iterdir() if entry.name.isdigit()] if PROC.is_dir() else []
 
 
 def _read(pid: int) -> Process | None:

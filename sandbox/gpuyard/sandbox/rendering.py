@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from gpuyard.sandbox import binaries
 from gpuyard.sandbox.errors import SandboxError
 from gpuyard.sandbox.folders import Folders
 from gpuyard.sandbox.progress import Progress
+from gpuyard.sandbox.tools import catalogue
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +28,8 @@ HEADING = "# Rendered from manifests/{source} by `make manifests`; change it the
 
 def render(folders: Folders, say: Say) -> dict[str, str]:
     """What each rendered file should hold."""
-    kubectl = binaries.ensure(("kubectl",), folders, say)["kubectl"].path
+    found = binaries.ensure(("kubectl",), folders, say, tools=catalogue(system=sys.platform))
+    kubectl = found["kubectl"].path
     return {name: HEADING.format(source=source) + _kustomize(kubectl, source) for name, source in SOURCES.items()}
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 HOME = Path(__file__).parent / "tools"
+LINUX = "linux"
 LOCK_FILES = ("tool.toml", "go.mod", "go.sum")
 ARCHITECTURES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
 
@@ -42,6 +43,8 @@ class Tool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stamps: dict[str, str] = {}
     tags: tuple[str, ...] = ()
     folder: Path = Path()
+    system: str = LINUX
+    """For which system its programs are, in Go's words."""
 
     @property
     def name(self) -> str:
@@ -54,7 +57,7 @@ class Tool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         digest = hashlib.sha256()
         for name in LOCK_FILES:
             digest.update((self.folder / name).read_bytes())
-        return f"{self.name}-{self.version}-linux-{architecture()}-{digest.hexdigest()[:12]}"
+        return f"{self.name}-{self.version}-{self.system}-{architecture()}-{digest.hexdigest()[:12]}"
 
     @property
     def go_version(self) -> tuple[int, ...]:
@@ -65,19 +68,22 @@ class Tool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def fill(self, template: str, binary: str = "") -> str:
         """A template of tool.toml with its placeholders replaced."""
         number = self.version.removeprefix("v")
-        return template.format(version=self.version, number=number, arch=architecture(), binary=binary)
+        # tool.toml names the files for Linux; those for another system differ in this word.
+        return template.replace(LINUX, self.system).format(
+            version=self.version, number=number, arch=architecture(), binary=binary
+        )
 
 
-def read(folder: Path) -> Tool:
+def read(folder: Path, system: str = LINUX) -> Tool:
     """The tool that a folder describes."""
     tool = msgspec.toml.decode((folder / "tool.toml").read_bytes(), type=Tool)
-    return msgspec.structs.replace(tool, folder=folder)
+    return msgspec.structs.replace(tool, folder=folder, system=system)
 
 
 @functools.cache
-def catalogue(home: Path = HOME) -> dict[str, Tool]:
-    """Every program by name, with the tool it belongs to."""
-    tools = [read(path.parent) for path in sorted(home.glob("*/tool.toml"))]
+def catalogue(home: Path = HOME, system: str = LINUX) -> dict[str, Tool]:
+    """Every program by name, with the tool it belongs to; for Linux, on which clusters run, or for this very system."""
+    tools = [read(path.parent, system) for path in sorted(home.glob("*/tool.toml"))]
     return {binary: tool for tool in tools for binary in tool.binaries}
 
 

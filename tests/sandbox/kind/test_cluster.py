@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,7 +16,11 @@ from gpuyard.sandbox.kind.report import report, server
 from gpuyard.sandbox.spec import Spec
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
+
+    from gpuyard.sandbox.binaries import Found
+    from gpuyard.sandbox.tools import Tool
 
 
 class World:
@@ -28,10 +33,11 @@ class World:
         self.engine_there = True
         self.private = True
         self.networks = ["bridge"]
+        self.systems: set[str] = set()
         monkeypatch.setattr("gpuyard.sandbox.kind.engines.engine", self._engine)
         monkeypatch.setattr("gpuyard.sandbox.kind.engines.release", lambda *_: self.done.append("release"))
         monkeypatch.setattr("gpuyard.sandbox.kind.images.node", lambda *_: "an-image")
-        monkeypatch.setattr("gpuyard.sandbox.binaries.ensure", lambda *_: {})
+        monkeypatch.setattr("gpuyard.sandbox.binaries.ensure", self._ensure)
         monkeypatch.setattr(Cluster, "answers", lambda _: self.healthy)
         monkeypatch.setattr(Cluster, "nodes", {"control-plane": "running"})
         monkeypatch.setattr(Cluster, "create", lambda one, *_: self.done.append(f"create {one.name}"))
@@ -39,6 +45,12 @@ class World:
         monkeypatch.setattr(Docker, "answers", lambda _: self.engine_there)
         monkeypatch.setattr(Docker, "lines", lambda *_: self.networks)
         monkeypatch.setattr(Docker, "ask", lambda _, *words: self.done.append(" ".join(words)))
+
+    def _ensure(
+        self, _names: object, _folders: Folders, _say: object, *, tools: Mapping[str, Tool]
+    ) -> dict[str, Found]:
+        self.systems = {tool.system for tool in tools.values()}
+        return {}
 
     def _engine(self, _: Folders, __: object, *, private: bool | None = None) -> Engine:
         if not self.engine_there:
@@ -63,6 +75,14 @@ def test_a_first_up_makes_it_and_remembers_it(world: World) -> None:
     assert world.done == ["engine None", "create mine"]
     assert clusters.find("mine", folders=world.folders) == cluster
     assert clusters.names(folders=world.folders) == ["mine"]
+
+
+def test_the_programs_that_handle_it_are_for_this_machine_not_for_its_nodes(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    world.up()
+    assert world.systems == {"darwin"}
 
 
 def test_a_second_up_does_nothing(world: World) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +27,7 @@ from gpuyard.sandbox.kind.docker import Docker
 from gpuyard.sandbox.kind.private import NETWORK
 from gpuyard.sandbox.progress import Progress
 from gpuyard.sandbox.spec import NAME, Spec, checked
+from gpuyard.sandbox.tools import catalogue
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -244,12 +246,13 @@ def _engine(folder: Path, before: Cluster | None, folders: Folders, say: Say) ->
 
 
 def _record(spec: Spec, engine: Engine, folders: Folders, say: Say) -> Record:
-    programs = {name: found.path for name, found in binaries.ensure(("kind", "kubectl"), folders, say).items()}
+    # They run beside the engine, which may be on a Mac, and not on the nodes.
+    programs = binaries.ensure(("kind", "kubectl"), folders, say, tools=catalogue(system=sys.platform))
     return Record(
         spec=spec,
         engine=dict(engine.docker.variables),
         private=engine.private,
-        programs=programs,
+        programs={name: found.path for name, found in programs.items()},
         network=not engine.private and _makes_network(engine.docker, folders),
     )
 
