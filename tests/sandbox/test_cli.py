@@ -137,6 +137,31 @@ def test_status_says_up_only_if_every_component_runs(
     assert {each["pid"] for each in report["components"] if each["pid"]} == {each.pid for each in running.values()}
 
 
+def test_status_knows_every_process_of_the_sandbox(home: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = made(home)
+    extender = Process(4_000_000, cluster.folder, "gpuyard-extender", "d")
+    monkeypatch.setattr(processes, "of", lambda _: {"gpuyard-extender": extender})
+    (report,) = json.loads(run("status", "-o", "json").output)
+    assert report["components"][-1] == {
+        "name": "gpuyard-extender",
+        "state": "running",
+        "pid": 4_000_000,
+        "port": None,
+        "program": None,
+        "log": str(cluster.log("gpuyard-extender")),
+    }
+    assert (
+        f"gpuyard-extender        running   4000000      -  {cluster.log('gpuyard-extender')}" in run("status").output
+    )
+
+
+def test_status_can_be_asked_of_one_ground(home: Folders) -> None:
+    made(home)
+    assert run("status", "--ground", "processes").output.startswith("sandbox mine (processes)")
+    assert run("status", "--ground", "kind").output == "there is no sandbox\n"
+    assert run("status", "--ground", "kind", "--name", "mine").exit_code == 1
+
+
 def test_the_table_has_what_the_json_has(home: Folders) -> None:
     made(home)
     (report,) = json.loads(run("status", "-o", "json").output)

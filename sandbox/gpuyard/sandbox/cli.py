@@ -86,11 +86,13 @@ def down(ground: str | None, name: str) -> None:
 
 
 @sandbox.command()
+@click.option("--ground", type=GROUND_NAMES, help="Only those of this ground [default: all].")
 @click.option("--name", callback=checked_name, help="Only this one.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
-def status(name: str | None, output: str) -> None:
+def status(ground: str | None, name: str | None, output: str) -> None:
     """Show the sandboxes, their components and files."""
-    reports = [ground.report(each) for ground in GROUNDS.values() for each in ground.names() if name in (None, each)]
+    asked = [GROUNDS[ground]] if ground else GROUNDS.values()
+    reports = [one.report(each) for one in asked for each in one.names() if name in (None, each)]
     if output == "json":
         click.echo(msgspec.json.format(msgspec.json.encode(reports)).decode())
     else:
@@ -105,11 +107,12 @@ def report(name: str) -> dict[str, Any]:
     if cluster is None:
         return {"name": name, "ground": "processes", "state": "broken", "components": []}
     running = cluster.processes
-    states = {component: _state(running.get(component)) for component in COMPONENTS}
+    states = {component: _state(running.get(component)) for component in (*COMPONENTS, *sorted(running))}
+    needed = {states[component] for component in COMPONENTS}
     return {
         "name": name,
         "ground": "processes",
-        "state": "up" if set(states.values()) == {"running"} else "degraded",
+        "state": "up" if needed == {"running"} else "degraded",
         "kubeconfig": str(cluster.kubeconfig),
         "apiUrl": cluster.api_url,
         "auditLog": str(cluster.audit_log),
@@ -119,8 +122,8 @@ def report(name: str) -> dict[str, Any]:
                 "name": component,
                 "state": state,
                 "pid": running[component].pid if component in running else None,
-                "port": cluster.record.ports[component],
-                "program": str(cluster.program(component)),
+                "port": cluster.record.ports.get(component),
+                "program": str(cluster.program(component)) if component in COMPONENTS else None,
                 "log": str(cluster.log(component)),
             }
             for component, state in states.items()
