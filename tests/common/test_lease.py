@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from gpuyard.common.kube.errors import ApiError, KubeError, UnreachableError
 from gpuyard.common.kube.resources import Address
-from gpuyard.common.lease import Action, Elector, StuckError, Timing, View, WorkError, step
+from gpuyard.common.lease import Action, Elector, StuckError, Timing, View, WorkError, pause, step
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -66,6 +66,11 @@ def test_a_new_version_starts_the_wait_again() -> None:
 
 def test_a_lease_that_names_its_validity_is_believed() -> None:
     assert View(ME).saw(100, OTHER, "7", valid=3).valid == 3
+
+
+@pytest.mark.parametrize(("now", "seconds"), [(100, 2.2), (112.5, 2.2), (114, 1), (115, 2.2), (130, 2.2)])
+def test_a_follower_looks_now_and_then_and_at_the_moment_when_the_lease_runs_out(now: float, seconds: float) -> None:
+    assert pause(now, FOLLOWER, chance=0.5) == pytest.approx(seconds)
 
 
 # --- any mix of clocks, delays and pauses ------------------------------------------------------------------------

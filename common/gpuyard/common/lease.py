@@ -106,6 +106,13 @@ def step(now: float, seen: View) -> Action:
     return Action.WAIT
 
 
+def pause(now: float, seen: View, chance: float) -> float:
+    """Seconds until a follower looks again: a little more than between attempts, or until the Lease runs out."""
+    usual = seen.timing.retry * (1 + chance / 5)
+    left = seen.since + seen.valid - now
+    return min(usual, left) if left > 0 else usual
+
+
 def boot_clock() -> float:
     """Seconds since the machine started, those that it slept included where the system tells."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
@@ -197,7 +204,7 @@ class Elector:
             except KubeError as error:
                 log.warning("lease-not-read", lease=self.name, reason=str(error))
             if not self.leading:
-                await asyncio.sleep(self._view.timing.retry * (1 + self._chance() / 5))
+                await asyncio.sleep(pause(self._clock(), self._view, self._chance()))
 
     async def _lead(self, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
         """Run the work for as long as we lead."""
