@@ -9,16 +9,18 @@
     7  packing: the fewest free GPUs (or millicores) left after what is on its way out; `spread`: the most
     8  name
 
-Pods that look at nothing but GPUs are placed by the index of `Rooms`; the others look at every node that suits.
+Pods that look at nothing but GPUs or room are placed by the indexes of `Rooms`; the others look at every node that
+suits.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from heapq import merge
 from itertools import groupby
 
 import msgspec
 from gpuyard.engine.company import Company
 from gpuyard.engine.constraints import preference, suited
+from gpuyard.engine.gang import Team
 from gpuyard.engine.model import Offer, Pod, Shape
 from gpuyard.engine.rooms import Room
 from gpuyard.engine.scratch import Scratch
@@ -73,7 +75,12 @@ class Placer:
             if self._spread:
                 return self._best(pod, self._all(nodes), {})
             return self._best(pod, self._sharing(pod.shape, nodes), {}) or self._by_index(pod, nodes)
-        return self._best(pod, self._all(nodes), {})
+        return self._by_cpu(pod, nodes, Room.fits_now) or self._by_cpu(pod, nodes, _always)
+
+    def prepare(self, team: Team) -> Iterator[None]:
+        """Make the index that the pods of a workload will need, a little at a time."""
+        if not all(pod.shape.wants_gpu for pod in team.pods):
+            yield from self._rooms.order_by_cpu(spread=self._spread)
 
     def has_room(self, pod: Pod, node: str, groups: tuple[str, ...]) -> bool:
         """Whether this very place has room for a pod, later if not now."""
@@ -127,6 +134,15 @@ class Placer:
                     room = self._rooms[name]
                     if room.node.open and room.fits_later(pod.shape) and check(room, pod.shape):
                         return self._spot_in(pod, room)
+        return None
+
+    def _by_cpu(self, pod: Pod, nodes: Nodes, check: Callable[[Room, Shape], bool]) -> Spot | None:
+        """The best node for a pod without GPUs, through the index of millicores."""
+        for name in self._rooms.with_cpu(pod.shape.cpu, spread=self._spread):
+            if nodes is None or name in nodes:
+                room = self._rooms[name]
+                if room.fits_later(pod.shape) and check(room, pod.shape):
+                    return self._spot_in(pod, room)
         return None
 
     def _best(self, pod: Pod, names: Iterable[str], scores: Mapping[str, int]) -> Spot | None:

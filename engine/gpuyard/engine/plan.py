@@ -118,6 +118,7 @@ class Cycle:
         for asked in chain(self._asked(), self._ghosts()):
             if asked is not None:
                 line.push(asked)
+                yield from self.placer.prepare(asked)
             yield
         equals = Equals()
         while (team := line.pop()) is not None:

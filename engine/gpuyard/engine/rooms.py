@@ -10,6 +10,7 @@ A `Room` is one node; `Rooms` finds them by free whole GPUs. Three things happen
 from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
+from gpuyard.engine.cpus import ByCpu
 from gpuyard.engine.model import GPU, Node, Shape
 from gpuyard.engine.snapshot import Occupancy, Slot, Snapshot, share_of_gpu
 
@@ -160,6 +161,7 @@ class Rooms:
         self._fresh = {(idle, idle + releasing): names for (idle, releasing), names in snapshot.slots.items() if names}
         self.free_later = sum(max(0, later) * len(names) for (_, later), names in self._fresh.items())
         self.shared = set(snapshot.sharing)
+        self._by_cpu: ByCpu | None = None
         self.stirred: set[str] = set()
         """The nodes that have changed, even if that was undone; whoever acts on it clears it."""
 
@@ -196,12 +198,28 @@ class Rooms:
             names = self._shelves[slot] = sorted(self._fresh.pop(slot, ()))
         return names
 
+    def order_by_cpu(self, *, spread: bool) -> Iterator[None]:
+        """Make the index of millicores, a little at a time."""
+        if self._by_cpu is None:
+            index = ByCpu(spread=spread)
+            yield from index.fill((room.node, room.cpu_later) for room in map(self.__getitem__, self.names()))
+            self._by_cpu = index
+
+    def with_cpu(self, cpu: int, *, spread: bool) -> Iterator[str]:
+        """The open nodes with so many millicores free later, those without GPUs first; see `ByCpu`."""
+        for _ in self.order_by_cpu(spread=spread):
+            pass
+        assert self._by_cpu is not None, "just made"  # noqa: S101
+        return self._by_cpu.names(cpu)
+
     def shift(self, name: str, shape: Shape, groups: Sequence[str], now: int, later: int) -> None:
-        """Change one room (see `Room.shift`) and keep the index right."""
+        """Change one room (see `Room.shift`) and keep the indexes right."""
         room = self[name]
         self.stirred.add(name)
-        before = (room.now, room.later)
+        before, cpu = (room.now, room.later), room.cpu_later
         room.shift(shape, groups, now, later)
+        if self._by_cpu is not None and cpu != room.cpu_later and room.node.open:
+            self._by_cpu.move(room.node, cpu, room.cpu_later)
         after = (room.now, room.later)
         if groups:
             self.shared.add(name)

@@ -1,0 +1,47 @@
+"""The open nodes by free millicores, for pods that ask for no GPU: a node without GPUs before one that has some."""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator
+
+from gpuyard.engine.model import Node
+
+_PAUSE = 64
+"""How many nodes are looked at between two pauses."""
+
+_Entry = tuple[bool, int, str]
+
+
+class ByCpu:
+    """An index of nodes: those with the fewest millicores left come first; to spread, those with the most."""
+
+    def __init__(self, *, spread: bool) -> None:
+        self._spread = spread
+        self._entries: list[_Entry] = []
+
+    def fill(self, left: Iterable[tuple[Node, int]]) -> Iterator[None]:
+        """Take in all nodes with the millicores that they have left, a little at a time."""
+        entries = []
+        for n, (node, cpu) in enumerate(left):
+            if node.open:
+                entries.append(self._entry(node, cpu))
+            if n % _PAUSE == 0:
+                yield
+        self._entries = sorted(entries)
+
+    def move(self, node: Node, before: int, after: int) -> None:
+        """The millicores that a node has left have changed."""
+        del self._entries[bisect_left(self._entries, self._entry(node, before))]
+        insort(self._entries, self._entry(node, after))
+
+    def names(self, cpu: int) -> Iterator[str]:
+        """The nodes that have so many millicores, the best first."""
+        for gpus in (False, True):
+            first, last = bisect_left(self._entries, (gpus,)), bisect_left(self._entries, (gpus + 1,))
+            if cpu and self._spread:
+                last = bisect_left(self._entries, (gpus, 1 - cpu))
+            elif cpu:
+                first = bisect_left(self._entries, (gpus, cpu))
+            yield from (self._entries[n][2] for n in range(first, last))
+
+    def _entry(self, node: Node, cpu: int) -> _Entry:
+        return bool(node.gpus), -cpu if self._spread else cpu, node.name

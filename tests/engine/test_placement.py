@@ -1,0 +1,87 @@
+"""Pods without GPUs: the place that the indexes find is the one that looking at every node would find."""
+
+from random import Random
+
+import pytest
+from gpuyard.engine.accounts import Accounts
+from gpuyard.engine.model import Node, Pod, Shape
+from gpuyard.engine.placement import Placer
+from gpuyard.engine.rooms import Room
+from gpuyard.engine.scratch import Scratch
+
+from tests.engine.builders import yard
+
+ONE_CORE = Shape(cpu=1000)
+
+
+def nodes(chance: Random) -> list[Node]:
+    return [
+        Node(
+            name=f"node-{n}",
+            gpus=chance.choice([0, 8]),
+            cpu=chance.randrange(1, 6) * 1000,
+            memory=chance.choice([0, 10]),
+            pods=chance.choice([1, 9]),
+            cordoned=chance.random() < 0.1,
+        )
+        for n in range(12)
+    ]
+
+
+def placer(scratch: Scratch, *, spread: bool = False) -> Placer:
+    return Placer(scratch, spread=spread, standing={})
+
+
+def scratch_of(*some: Node) -> Scratch:
+    snapshot = yard().queue("a", quota=8).pending("a", shape=ONE_CORE).snapshot().with_node(*some)
+    return Scratch(snapshot, Accounts.of(snapshot, 0))
+
+
+def looked_for(scratch: Scratch, shape: Shape, *, spread: bool) -> str | None:
+    """The best of all nodes by the list of the module."""
+
+    def rank(room: Room) -> tuple[bool, bool, int, str]:
+        free = -room.cpu_later if spread else room.cpu_later
+        return not room.fits_now(shape), bool(room.node.gpus), free, room.node.name
+
+    rooms = map(scratch.rooms.__getitem__, scratch.rooms.names())
+    best = min((rank(room) for room in rooms if room.node.open and room.fits_later(shape)), default=None)
+    return best[-1] if best else None
+
+
+@pytest.mark.parametrize("spread", [False, True], ids=["pack", "spread"])
+@pytest.mark.parametrize("seed", range(20))
+def test_a_pod_without_gpus_gets_the_place_that_looking_at_all_nodes_would_give(seed: int, spread: bool) -> None:
+    chance = Random(seed)
+    scratch = scratch_of(*nodes(chance))
+    places = placer(scratch, spread=spread)
+    while True:
+        shape = Shape(cpu=chance.choice([0, 1000, 2000]), memory=chance.choice([0, 1]))
+        spot = places.find(Pod(key="ns/new", workload="ns/a-1", shape=shape))
+        assert (spot.node if spot else None) == looked_for(scratch, shape, spread=spread)
+        if spot is None:
+            return
+        scratch.rooms.shift(spot.node, shape, (), chance.choice([0, -1]), -1)
+
+
+def test_a_node_without_gpus_comes_before_one_that_is_fuller() -> None:
+    scratch = scratch_of(Node(name="gpus", gpus=8, cpu=1000), Node(name="plain", cpu=9000))
+    assert scratch.rooms.names()
+    spot = placer(scratch).find(Pod(key="ns/new", shape=ONE_CORE))
+    assert spot is not None
+    assert spot.node == "plain"
+
+
+def test_who_asks_for_nothing_fits_where_more_is_used_than_there_is() -> None:
+    scratch = scratch_of(Node(name="plain", cpu=500))
+    scratch.rooms.shift("plain", ONE_CORE, (), -1, -1)
+    places = placer(scratch)
+    assert places.find(Pod(key="ns/new", shape=ONE_CORE)) is None
+    assert places.find(Pod(key="ns/new", shape=Shape())) is not None
+
+
+def test_the_index_is_made_with_pauses_and_only_for_who_needs_it() -> None:
+    scratch = scratch_of(Node(name="plain", cpu=5000))
+    places = placer(scratch)
+    assert list(places.prepare(scratch.team("ns/a-1")))
+    assert not list(places.prepare(scratch.team("ns/a-1")))
