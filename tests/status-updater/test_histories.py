@@ -31,7 +31,12 @@ def pools(memory: int, gpus: int) -> str:
     return f"nodePools: {{p: {pool}}}  # {memory}\nnodePoolLabelKey: pool\n"
 
 
-FORMS = {"cluster": cluster, "pools": pools}
+def shared(memory: int, gpus: int) -> str:
+    """A pool whose GPUs two pods each may have."""
+    return pools(memory, gpus).replace("{gpuProduct", "{sharing: {strategy: mps, replicas: 2}, gpuProduct")
+
+
+FORMS = {"cluster": cluster, "pools": pools, "shared": shared}
 BROKEN = "nodes: ["
 
 
@@ -193,7 +198,7 @@ def test_what_the_user_wrote_last_stands_there_to_the_letter(form: str, steps: S
     assert write(history.office.maps["topology"].text, {}) == history.users
 
 
-@forms
+@pytest.mark.parametrize("form", ["cluster", "pools"])
 @histories
 @settings(max_examples=60, deadline=None)
 def test_no_pod_is_lost_and_no_device_has_two(form: str, steps: Steps) -> None:

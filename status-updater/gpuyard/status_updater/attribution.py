@@ -128,7 +128,7 @@ def _given(pod: Pod, needs: Mapping[Place, int]) -> dict[Place, tuple[str, ...]]
 
 
 def _again(free: Sequence[str], before: Sequence[str], count: int) -> tuple[str, ...]:
-    """The devices of before, if all are still free; a card's id is met by a free replica of it."""
+    """The devices of before, if all are still free. A card's id is met by any of its replicas, and by several."""
     left = list(free)
     ids: list[str] = []
     for known in before:
@@ -137,6 +137,7 @@ def _again(free: Sequence[str], before: Sequence[str], count: int) -> tuple[str,
             return ()
         left.remove(same)
         ids.append(same)
+    ids += [device for device in left if physical_id(device) in before][: count - len(ids)]
     return tuple(ids) if len(ids) == count else ()
 
 
@@ -270,14 +271,26 @@ def _summed(parts: Sequence[tuple[_Taken, Share]], room: int) -> Usage:
 
 def recorded(node: Node, pods: Iterable[Pod]) -> dict[Place, tuple[str, ...]]:
     """What the topology itself says about these pods: where an updater that has just started begins."""
-    names = {(pod.metadata.namespace, pod.metadata.name): pod for pod in pods}
+    pods = list(pods)
+    by_uid = {pod.metadata.uid: pod for pod in pods}
+    by_name = {(pod.metadata.namespace, pod.metadata.name): pod for pod in pods}
+    resources = {physical_id(offer.id): name for name, each in offers(node).items() for offer in each}
     found: dict[Place, tuple[str, ...]] = {}
     for device, usage in node.devices():
         owner = usage.owner
-        pod = names.get((owner.namespace, owner.pod)) if owner else None
-        if owner is None or pod is None:
-            continue
-        for place in _needs(pod):
-            if place.container == owner.container:
+        named = by_name.get((owner.namespace, owner.pod)) if owner else None
+        users = {pod.metadata.uid: "" for share in usage.shares if (pod := by_uid.get(share.uid))}
+        if owner is not None and named is not None:
+            users[named.metadata.uid] = owner.container
+        for uid, container in users.items():
+            place = _open_place(by_uid[uid], resources.get(device, ""), container, found)
+            if place is not None:
                 found[place] = (*found.get(place, ()), device)
     return found
+
+
+def _open_place(pod: Pod, resource: str, container: str, found: Held) -> Place | None:
+    """A container of a pod, that of a name if one is given, which still misses a device of this resource."""
+    needs = _needs(pod).items()
+    fitting = (place for place, count in needs if place.resource == resource and len(found.get(place, ())) < count)
+    return next((place for place in fitting if container in {"", place.container}), None)
