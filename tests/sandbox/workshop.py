@@ -36,17 +36,18 @@ def install(folder: Path, name: str, content: str) -> Path:
 def tool(
     home: Path,
     *names: str,
+    version: str = VERSION,
     url: str = "http://127.0.0.1:9/{version}/{binary}",
     checksum: str = "",
     member: str = "",
     go: str = "1.20.0",
 ) -> dict[str, Tool]:
     """A tool of these programs, as its folder would describe it."""
-    folder = home / "thing"
+    folder = home / ("thing" if version == VERSION else "other")
     folder.mkdir(parents=True, exist_ok=True)
     binaries = "".join(f'{name} = {{ package = "example.org/thing/cmd/{name}" }}\n' for name in names)
     (folder / "tool.toml").write_text(
-        f'version = "{VERSION}"\n[release]\nurl = "{url}"\nchecksum = "{checksum}"\nmember = "{member}"\n'
+        f'version = "{version}"\n[release]\nurl = "{url}"\nchecksum = "{checksum}"\nmember = "{member}"\n'
         f'[stamps]\n"main.version" = "{{version}}"\n[binaries]\n{binaries}'
     )
     (folder / "go.mod").write_text(f"module example.org/tools/thing\n\ngo {go}\n")

