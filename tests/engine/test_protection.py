@@ -74,15 +74,27 @@ def test_without_budgets_all_may_go() -> None:
 def test_budgets_hold_nobody_back_where_they_are_not_honoured() -> None:
     case = Case(running().budget("all", allowed=0, pods=["a-1", "a-2"]), honor_budgets=False)
     assert case.affordable(case.chunk("a-1")) == ["a-1"]
-    assert case.guard.budgets_against(case.chunk("a-1").pods) == ()
+    assert not case.guard.denies(case.chunk("a-1").pods)
 
 
 def test_evictions_use_up_a_budget_until_it_is_named_as_the_obstacle() -> None:
     case = Case(running().budget("pair", allowed=1, pods=["a-1", "a-2"]))
-    assert case.guard.budgets_against(case.chunk("a-2").pods) == ()
+    assert not case.guard.denies(case.chunk("a-2").pods)
     case.guard.spend([case.chunk("a-1")])
-    assert case.guard.budgets_against(case.chunk("a-2").pods) == ("ns/pair",)
+    assert case.guard.denies(case.chunk("a-2").pods)
+    assert case.guard.denied == {"ns/pair"}
     assert case.affordable(case.chunk("a-2")) == []
+
+
+def test_a_budget_that_allows_one_denies_two_at_once() -> None:
+    case = Case(running().budget("pair", allowed=1, pods=["a-1", "a-2"]))
+    assert case.guard.denies(case.chunk("a-1", "a-2").pods)
+
+
+def test_the_second_of_two_chunks_is_held_back_in_the_budget_s_name() -> None:
+    case = Case(running().budget("pair", allowed=1, pods=["a-1", "a-2"]))
+    case.affordable(*map(case.chunk, ("a-1", "a-2")))
+    assert case.guard.denied == {"ns/pair"}
 
 
 # --- minimum run time

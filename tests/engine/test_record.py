@@ -22,10 +22,11 @@ class Table:
 
     def take(self, *victims: Pod) -> None:
         """Promise the place of these pods to `a`."""
+        before = self.scratch.accounts.copy_of("ab")
         for pod in victims:
             self.scratch.evict(pod)
         self.scratch.nominate(self.a, "node-1", ())
-        self.record.commit("reclaim", self.scratch.team("ns/a-1"), [self.a], victims)
+        self.record.commit("reclaim", self.scratch.team("ns/a-1"), [self.a], victims, before)
 
     @property
     def actions(self) -> tuple[Action, ...]:
@@ -43,6 +44,16 @@ def test_an_eviction_comes_before_the_promise_that_it_makes_room_for(table: Tabl
     assert isinstance(evict, Evict)
     assert isinstance(nominate, Nominate)
     assert evict.claimant == nominate.pod == "ns/a-1"
+
+
+def test_an_eviction_tells_the_numbers_that_justified_it(table: Table) -> None:
+    """Not those that it leads to, which would look as if `a` took from a queue with less than itself."""
+    table.take(table.b0)
+    [evict, _] = table.actions
+    assert isinstance(evict, Evict)
+    assert evict.account is not None
+    standings = (evict.account.claimant, evict.account.victim)
+    assert [(s.queue, s.allocated.gpu) for s in standings if s] == [("a", 0), ("b", 8000)]
 
 
 def test_who_is_given_his_own_place_back_later_was_never_evicted(table: Table) -> None:

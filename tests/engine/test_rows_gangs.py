@@ -101,6 +101,27 @@ def test_where_budgets_protect_everybody_the_taker_waits() -> None:
     assert told.facts("a-1") == Protected(budgets=("ns/shield",))
 
 
+def test_a_budget_that_allows_one_of_two_victims_is_named() -> None:
+    told = (
+        starved().budget("shield", allowed=1, pods=["b-1", "b-2", "b-3", "b-4"]).pending("a", name="p", gpus=2).plan()
+    )
+    assert told.evicted == ["b-4"]
+    assert told.waits("p") == ["p"]
+    some = (
+        yard().nodes(1, gpus=4).queue("a", quota=2).queue("b", quota=2).running("b", 4).pending("a", name="p", gpus=2)
+    )
+    told = some.budget("shield", allowed=1, pods=["b-1", "b-2", "b-3", "b-4"]).plan()
+    assert told.evicted == []
+    assert told.facts("p") == Protected(budgets=("ns/shield",))
+
+
+def test_a_budget_that_allows_one_pod_of_a_gang_keeps_it_whole() -> None:
+    some = yard().nodes(1, gpus=4).queue("a", quota=2).queue("b", quota=2).gang("b", 4, name="core", running=4)
+    told = some.budget("shield", allowed=1, pods=["core-0", "core-1"]).pending("a").plan()
+    assert told.evicted == []
+    assert told.facts("a-1") == Protected(budgets=("ns/shield",))
+
+
 def test_budgets_can_be_left_out_of_account() -> None:
     some = starved().budget("shield", allowed=0, pods=["b-1", "b-2", "b-3", "b-4"])
     assert some.plan(honor_disruption_budgets=False).evicted == ["b-4"]

@@ -218,8 +218,11 @@ class Cycle:
             if not gate(team) or self._is_delayed(team) or harder.hopeless(team, scope):
                 continue
             self._release(team)
+            self.guard.denied.clear()
             found = yield from Search(self.scratch, self.starter, rules, self._reporter, team).solve()
             if found is None:
+                if phase != "consolidate":
+                    self._blame_budgets(team)
                 harder.remember(team, scope)
                 self._hold(team, starting_chunk(team, self.scratch.waits))
             else:
@@ -228,15 +231,20 @@ class Cycle:
     def _commit(self, rules: Rules, found: Trial) -> None:
         disturbed = found.disturbed(self.scratch)
         self.guard.spend(disturbed)
-        self.record.commit(
-            rules.phase, found.trigger, found.pods, [pod for chunk in found.chunks for pod in chunk.pods]
-        )
+        victims = [pod for chunk in found.chunks for pod in chunk.pods]
+        self.record.commit(rules.phase, found.trigger, found.pods, victims, found.before)
         self.failed.pop(found.trigger.workload.key, None)
         self.refused.pop(found.trigger.workload.key, None)
         changed = [found.trigger, *(self.scratch.team(key) for key in dict.fromkeys(c.workload for c in disturbed))]
         self.pools.refresh(changed)
         for team in changed:
             rules.backlog.update(team)
+
+    def _blame_budgets(self, team: Team) -> None:
+        """Remember which budgets held victims back that a failed search would have needed."""
+        if self.guard.denied:
+            safe = Waiting(Reason.PROTECTED_BY_BUDGET, Protected(budgets=tuple(sorted(self.guard.denied))))
+            self.hindered.setdefault(team.workload.key, safe)
 
     def _is_delayed(self, team: Team) -> bool:
         until = protection.delay_until(self.snapshot, team)
@@ -394,11 +402,7 @@ class Cycle:
             facts = Until(until=until, who=runtime[1], victim=team.workload.key)
             self.hindered.setdefault(trigger.workload.key, Waiting(Reason.PROTECTED_BY_MIN_RUNTIME, facts))
             return False
-        budgets = self.guard.budgets_against(pods)
-        if budgets:
-            safe = Waiting(Reason.PROTECTED_BY_BUDGET, Protected(budgets=budgets))
-            self.hindered.setdefault(trigger.workload.key, safe)
-        return not budgets
+        return not self.guard.denies(pods)
 
     # --- preempt
 
@@ -427,9 +431,10 @@ class Cycle:
             team = self.scratch.team(key)
             if self._is_stale(team):
                 pods = [pod for pod in reversed(team.pods) if self.scratch.active(pod)]
+                before = self.accounts.copy_of([team.workload.queue or ""])
                 for pod in pods:
                     self.scratch.evict(pod)
-                self.record.commit("evict-stale", None, (), pods)
+                self.record.commit("evict-stale", None, (), pods, before)
             yield
 
     def _is_stale(self, team: Team) -> bool:

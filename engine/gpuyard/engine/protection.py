@@ -17,6 +17,8 @@ class Guard:
         self._scratch = scratch
         self._snapshot = scratch.snapshot
         self._spared = frozenset(spared)
+        self.denied: set[str] = set()
+        """The budgets that kept somebody from going, since this was cleared."""
         self._left: dict[str, int] = {}
         self._budgets_of: dict[str, list[str]] = {}
         if honor_budgets:
@@ -36,24 +38,31 @@ class Guard:
         left = dict(self._left)
         out = []
         for chunk in chunks:
-            names = [name for pod in chunk.pods for name in self._budgets_of.get(pod.key, ()) if pod.active]
-            if all(names.count(name) <= left[name] for name in names):
+            names = self._names(chunk.pods)
+            short = {name for name in names if names.count(name) > left[name]}
+            self.denied |= short
+            if not short:
                 for name in names:
                     left[name] -= 1
                 out.append(chunk)
         return tuple(out)
 
-    def budgets_against(self, pods: Iterable[Pod]) -> tuple[str, ...]:
-        """The budgets that allow no more of these pods to go."""
-        names = {name for pod in pods for name in self._budgets_of.get(pod.key, ())}
-        return tuple(sorted(name for name in names if self._left[name] <= 0))
+    def denies(self, pods: Iterable[Pod]) -> bool:
+        """Whether a budget does not allow all of these pods to go."""
+        names = self._names(pods)
+        short = {name for name in names if names.count(name) > self._left[name]}
+        self.denied |= short
+        return bool(short)
+
+    def _names(self, pods: Iterable[Pod]) -> list[str]:
+        """The budgets that evicting these pods would be counted against, once for each pod."""
+        return [name for pod in pods for name in self._budgets_of.get(pod.key, ()) if pod.active]
 
     def spend(self, chunks: Iterable[Chunk]) -> None:
         """Count these evictions against the budgets."""
         for chunk in chunks:
-            for pod in chunk.pods:
-                for name in self._budgets_of.get(pod.key, ()) if pod.active else ():
-                    self._left[name] -= 1
+            for name in self._names(chunk.pods):
+                self._left[name] -= 1
 
     def safe_until(self, team: Team, runtime: int | None) -> int | None:
         """Until when a workload may not be taken, if the minimum run time still holds."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import chain
 
 import msgspec
+from gpuyard.engine.accounts import Accounts
 from gpuyard.engine.devices import Devices
 from gpuyard.engine.gang import Team
 from gpuyard.engine.model import Pod
@@ -35,8 +36,15 @@ class Record:
         self.evictions: dict[str, _Eviction] = {}
         self.placements: dict[str, _Placement] = {}
 
-    def commit(self, phase: Phase, team: Team | None, pods: Sequence[Pod], victims: Sequence[Pod]) -> None:
-        """Note that pods of a workload were placed, at the cost of these victims.
+    def commit(
+        self,
+        phase: Phase,
+        team: Team | None,
+        pods: Sequence[Pod],
+        victims: Sequence[Pod],
+        before: Accounts | None = None,
+    ) -> None:
+        """Note that pods of a workload were placed, at the cost of these victims; `before` are the numbers till then.
 
         With the victims others of their workloads may have found places again that had lost them before.
         """
@@ -44,7 +52,7 @@ class Record:
         for pod in victims:
             if pod.active and self._scratch.status(pod) is not Status.RUNNING and pod.key not in self.evictions:
                 claimant = pods[0].key if pods else ""
-                account = Account(self._numbers(team), self._numbers(self._scratch.team(pod.workload)))
+                account = Account(_numbers(before, team), _numbers(before, self._scratch.team(pod.workload)))
                 self.evictions[pod.key] = _Eviction(self._turn, phase, claimant, account)
         hit = dict.fromkeys(pod.workload for pod in victims)
         lost = [pod for key in hit for pod in self._scratch.team(key).pods if pod.key in self.evictions]
@@ -87,8 +95,10 @@ class Record:
         if not is_ghost and place.status in (Status.BOUND, Status.NOMINATED, Status.MOVED):
             self.placements[pod.key] = _Placement(self._turn, phase, place)
 
-    def _numbers(self, team: Team | None) -> Numbers | None:
-        account = self._scratch.accounts.by_name.get(team.workload.queue or "") if team else None
-        if account is None:
-            return None
-        return Numbers(account.name, account.allocated, account.quota, account.fair_share, account.priority)
+
+def _numbers(before: Accounts | None, team: Team | None) -> Numbers | None:
+    """The numbers of a workload's queue that justified the decision."""
+    account = before.by_name.get(team.workload.queue or "") if team and before else None
+    if account is None:
+        return None
+    return Numbers(account.name, account.allocated, account.quota, account.fair_share, account.priority)

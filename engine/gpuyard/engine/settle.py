@@ -4,7 +4,7 @@ Between two cycles evicted and terminating pods become Pending again, bound and 
 stuck in terminating stay. The clock stands still. No pod is evicted twice.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 from gpuyard.engine.devices import Devices
@@ -12,8 +12,8 @@ from gpuyard.engine.model import GPU, Amounts, Pod, State
 from gpuyard.engine.plan import Cycle
 from gpuyard.engine.reasons import waiting_reasons
 from gpuyard.engine.reporter import Reporter
+from gpuyard.engine.result import Bind, Final, FinalState, Outcome, QueueShare
 from gpuyard.engine.result import Cycle as Result
-from gpuyard.engine.result import Final, FinalState, Outcome, QueueShare
 from gpuyard.engine.scratch import Place, Status, is_stuck
 from gpuyard.engine.settings import Settings
 from gpuyard.engine.snapshot import UNUSED, Snapshot
@@ -65,15 +65,26 @@ def _at_rest(cycle: Cycle) -> bool:
 
 
 def after(cycle: Cycle) -> Snapshot:
-    """The snapshot once everything that a cycle decided has happened."""
+    """The snapshot once everything that a cycle decided has happened; who runs keeps the GPUs that he was given."""
     snapshot = cycle.snapshot
-    changed = [
-        _moved_on(snapshot.pods[key], place, snapshot.now)
+    given = {a.pod: a.gpus for a in cycle.record.result().actions if isinstance(a, Bind)}
+    changed = {
+        key: _moved_on(snapshot.pods[key], place, snapshot.now, given.get(key, ()))
         for key, place in cycle.scratch.changed.items()
         if key in snapshot.pods
-    ]
-    changed += [_unplaced(pod) for pod in _leaving(snapshot)]
-    return snapshot.with_pod(*changed)
+    }
+    changed |= {pod.key: _unplaced(pod) for pod in _leaving(snapshot)}
+    stay = _pinned(snapshot, {node for pod in changed.values() for node in (pod.node, snapshot.pods[pod.key].node)})
+    return snapshot.with_pod(*(pod for pod in stay if pod.key not in changed), *changed.values())
+
+
+def _pinned(snapshot: Snapshot, nodes: Iterable[str]) -> Iterator[Pod]:
+    """The pods of these nodes whose GPUs the input does not name, with those that they are assumed to have."""
+    devices = Devices(snapshot)
+    for node in sorted(nodes):
+        for pod in snapshot.on_node.get(node, ()):
+            if pod.shape.gpus and not pod.devices:
+                yield msgspec.structs.replace(pod, devices=devices.of(pod))
 
 
 def _leaving(snapshot: Snapshot) -> list[Pod]:
@@ -81,13 +92,13 @@ def _leaving(snapshot: Snapshot) -> list[Pod]:
     return [pod for pod in snapshot.terminating.values() if not is_stuck(pod, snapshot.now)]
 
 
-def _moved_on(pod: Pod, place: Place, now: int) -> Pod:
+def _moved_on(pod: Pod, place: Place, now: int, gpus: tuple[int, ...]) -> Pod:
     if place.status in (Status.WAITING, Status.EVICTED):
         return _unplaced(pod)
     if place.status is Status.RUNNING:
         return pod
     return msgspec.structs.replace(
-        pod, state=State.RUNNING, node=place.node, gpu_groups=place.groups, devices=(), started=now, nominated=""
+        pod, state=State.RUNNING, node=place.node, gpu_groups=place.groups, devices=gpus, started=now, nominated=""
     )
 
 
