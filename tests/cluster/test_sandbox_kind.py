@@ -32,6 +32,7 @@ pytestmark = [pytest.mark.ground("kind"), pytest.mark.timeout(1800)]
 
 TOOLS = "gpuyard.io/pod-network:v1"
 PAUSE = "registry.k8s.io/pause:3.10"
+CANNOT_CONNECT = "7"  # what curl ends with
 UP_WITHIN = 75
 DOWN_WITHIN = 15
 
@@ -153,6 +154,12 @@ def test_pods_of_different_nodes_reach_each_other_and_services_by_name(cluster: 
     for worker in workers:
         eventually(lambda worker=worker: phase(cluster, f"ask-{worker}") in ("Succeeded", "Failed"))  # type: ignore[misc]
         assert '"gitVersion": "v1.36' in cluster.kubectl("logs", f"ask-{worker}")
+
+
+def test_an_address_that_no_pod_has_leads_nowhere_and_says_so_at_once(cluster: kind.Cluster) -> None:
+    for node in cluster.nodes:
+        ask = "curl --silent --max-time 5 http://10.244.0.250:8080; echo $?"
+        assert cluster.docker.ask("exec", node, "sh", "-c", ask) == CANNOT_CONNECT
 
 
 def test_a_pod_that_only_waits_ends_at_once_when_told(cluster: kind.Cluster) -> None:

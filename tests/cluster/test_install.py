@@ -1,0 +1,305 @@
+"""What users apply: a real API server takes it to the letter, and `gpuyard uninstall` takes it out again."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from gpuyard.extender.planner import moving
+from gpuyard.sandbox import Cluster, SandboxError, Spec, down, rendering, up
+from gpuyard.sandbox.folders import Folders
+from gpuyard.sandbox.progress import Progress
+from gpuyard.sandbox.rendering import MANIFESTS
+
+from tests.cluster.everything import everything
+from tests.mock.daemons import Daemon, eventually, topology
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = [pytest.mark.ground("processes"), pytest.mark.timeout(600)]
+
+GPU, THEIRS = "nvidia.com/gpu", "nvidia.com/theirs"
+SAMPLES = sorted(path for path in (MANIFESTS / "samples").rglob("*.yaml") if path.name != "extender-config.yaml")
+NAMESPACES = ("gpuyard", "gpuyard-mock")
+
+
+@pytest.fixture(scope="module")
+def cluster(sandbox_names: Iterator[str]) -> Iterator[Cluster]:
+    """A sandbox of two nodes without GPUs; the tests below install, use and uninstall in turn."""
+    name = next(sandbox_names)
+    try:
+        yield up(Spec(name=name, nodes=2, gpus=0))
+    except SandboxError as error:
+        pytest.fail(f"ground processes cannot be had: {error}", pytrace=False)
+    finally:
+        down(name)
+
+
+@pytest.fixture(scope="module")
+def before(cluster: Cluster) -> set[str]:
+    """Everything in the cluster that does not belong to something else."""
+    return everything(cluster)
+
+
+@pytest.fixture(scope="module")
+def installed(cluster: Cluster, before: set[str]) -> Cluster:
+    """The sandbox with both halves of gpuyard."""
+    assert not any("gpuyard" in thing for thing in before)
+    cluster.kubectl("apply", "--validate=strict", "-k", str(MANIFESTS / "overlays" / "kind"))
+    cluster.kubectl("wait", "--for=condition=established", "--timeout=30s", "crd", "--all")
+    return cluster
+
+
+def get(cluster: Cluster, *what: str) -> Any:  # noqa: ANN401 - whatever kubectl prints
+    return json.loads(cluster.kubectl("get", *what, "-o", "json"))
+
+
+def uninstall(cluster: Cluster, *arguments: str) -> str:
+    return gpuyard(cluster, "uninstall", *arguments)
+
+
+def gpuyard(cluster: Cluster, *arguments: str, code: int = 0) -> str:
+    command = [sys.executable, "-m", "gpuyard.cli", *arguments, "--kubeconfig", str(cluster.kubeconfig)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout
+
+
+# --- install ---
+
+
+def test_the_rendered_files_are_what_the_sources_say() -> None:
+    rendered = rendering.render(Folders.of_user(), Progress())
+    assert rendered == {name: (MANIFESTS / name).read_text() for name in rendered}, "run `make manifests`"
+
+
+def test_one_command_applies_everything_and_again_changes_nothing(installed: Cluster) -> None:
+    overlay = ("-k", str(MANIFESTS / "overlays" / "kind"))
+    first = {version(one) for one in get(installed, *overlay)["items"]}
+    assert len(first) > 40
+    installed.kubectl("apply", "--validate=strict", *overlay)
+    assert {version(one) for one in get(installed, *overlay)["items"]} == first
+
+
+def version(thing: dict[str, Any]) -> tuple[str, ...]:
+    """Which object, and its generation: that rises when somebody wants it otherwise."""
+    meta = thing["metadata"]
+    return thing["kind"], meta["name"], meta["uid"], str(meta.get("generation", meta["resourceVersion"]))
+
+
+@pytest.mark.parametrize("name", list(rendering.SOURCES))
+def test_a_rendered_file_is_taken_to_the_letter(installed: Cluster, name: str) -> None:
+    said = installed.kubectl("apply", "--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict",
+                             "-f", str(MANIFESTS / name))  # fmt: skip
+    assert said.count("serverside-applied") == len(list(yaml.safe_load_all((MANIFESTS / name).read_text())))
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_a_sample_is_taken_to_the_letter(installed: Cluster, sample: Path) -> None:
+    installed.kubectl("apply", "--validate=strict", "-f", str(sample))
+
+
+def queue(**spec: object) -> dict[str, Any]:
+    return {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": "q"}, "spec": spec}
+
+
+def group(**spec: object) -> dict[str, Any]:
+    return {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup", "metadata": {"name": "g"}, "spec": spec}
+
+
+NONSENSE = {
+    "a bound below 0 that is not -1": (queue(resources={"gpu": {"quota": -2}}), "must be -1"),
+    "a negative weight": (queue(resources={"gpu": {"overQuotaWeight": -1}}), "overQuotaWeight"),
+    "a duration that is none": (queue(resources={}, reclaimMinRuntime="soon"), "reclaimMinRuntime"),
+    "a queue that is its own parent": (queue(resources={}, parentQueue="q"), "its own parent"),
+    "a sub-group without its parent": (group(subGroups=[{"name": "a", "parent": "b"}]), "name of another sub-group"),
+    "a gang of none": (group(minMember=0), "minMember"),
+    "a misspelt key": (queue(resources={}, prioritty=1), "prioritty"),
+}
+
+
+@pytest.mark.parametrize(("made", "why"), NONSENSE.values(), ids=NONSENSE.keys())
+def test_a_queue_or_gang_that_can_mean_nothing_is_refused(installed: Cluster, made: dict[str, Any], why: str) -> None:
+    with pytest.raises(SandboxError) as refused:
+        installed.kubectl("create", "--dry-run=server", "--validate=strict", "-f", "-", stdin=json.dumps(made))
+    assert why in str(refused.value)
+
+
+SHARED = "gpuyard.io/shared-gpu"
+
+
+@pytest.fixture(scope="module")
+def shared(installed: Cluster) -> Cluster:
+    """The sandbox with the overlay for shared GPUs; its policy acts some seconds after it was applied."""
+    installed.kubectl("apply", "--validate=strict", "-k", str(MANIFESTS / "overlays" / "shared-gpus"))
+    eventually(lambda: SHARED in asked_for(installed, {"gpu-fraction": "0.5"})["limits"], within=60)
+    return installed
+
+
+def asked_for(cluster: Cluster, annotations: dict[str, str], **limits: str) -> dict[str, dict[str, str]]:
+    """What the containers of a pod ask for when the API server has admitted it."""
+    containers = [{"name": "a", "image": "x", "resources": {"limits": limits}}, {"name": "b", "image": "x"}]
+    meta = {"name": "p", "namespace": "default", "annotations": annotations}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": containers}}
+    made = cluster.kubectl("create", "--dry-run=server", "-o", "json", "-f", "-", stdin=json.dumps(pod))
+    first, second = json.loads(made)["spec"]["containers"]
+    assert second["resources"] == {}
+    resources: dict[str, dict[str, str]] = first["resources"]
+    return {"limits": {}, "requests": {}} | resources
+
+
+@pytest.mark.parametrize("key", ["gpu-fraction", "gpu-memory", "gpu-fraction-num-devices"])
+def test_a_pod_that_wants_a_part_of_a_gpu_by_annotation_is_one_that_kube_scheduler_asks_about(
+    shared: Cluster, key: str
+) -> None:
+    both = {"cpu": "1", SHARED: "1"}
+    assert asked_for(shared, {key: "1"}, cpu="1") == {"limits": both, "requests": both}
+
+
+def test_all_other_pods_stay_as_they_are(shared: Cluster) -> None:
+    assert asked_for(shared, {"note": "gpu-fraction"}) == {"limits": {}, "requests": {}}
+    named = {SHARED: "2"}
+    assert asked_for(shared, {"gpu-fraction": "0.5"}, **named) == {"limits": named, "requests": named}
+
+
+# --- uninstall; each goes on where the one before has ended ---
+
+
+def foreign(cluster: Cluster) -> dict[str, Any]:
+    """What of node-1 is not ours."""
+    node = get(cluster, "node", "node-1")
+    labels = {name: value for name, value in node["metadata"]["labels"].items() if name == THEIRS}
+    return {"labels": labels, "count": node["status"]["capacity"].get("example.com/theirs")}
+
+
+def ours(cluster: Cluster, node: str = "node-1") -> list[str]:
+    """What of a node is ours: labels, annotations, resources."""
+    found = get(cluster, "node", node)
+    names = [*found["metadata"]["labels"], *found["metadata"]["annotations"], *found["status"]["capacity"]]
+    return [name for name in names if name.startswith(("nvidia.com/", "gpuyard.io/mock")) and name != THEIRS]
+
+
+def use(cluster: Cluster, logs: Path) -> None:
+    """Let updater and gfd work on the nodes, and end."""
+    meta = {"name": "topology", "namespace": "gpuyard-mock"}
+    data = {"topology.yml": topology({"node-1": 2, "node-2": 1})}
+    wanted = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
+    cluster.kubectl("apply", "-f", "-", stdin=json.dumps(wanted))
+    daemons = [Daemon(name, cluster.kubeconfig, logs / name) for name in ("status_updater", "gfd")]
+    wanted_there = {GPU, "nvidia.com/gpu.product", "gpuyard.io/mock"}
+    eventually(lambda: all(wanted_there <= {*ours(cluster, node)} for node in ("node-1", "node-2")), within=60)
+    for daemon in daemons:
+        daemon.stop()
+
+
+@pytest.fixture(scope="module")
+def used(installed: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
+    """The sandbox after gpuyard was used on its nodes, on which others have left something, too."""
+    use(installed, tmp_path_factory.mktemp("used"))
+    installed.kubectl("label", "node", "node-1", f"{THEIRS}=yes")
+    count = {"status": {"capacity": {"example.com/theirs": "3"}}}
+    installed.kubectl("patch", "node", "node-1", "--subresource=status", "--patch", json.dumps(count))
+    return installed
+
+
+def test_the_mock_alone_goes_with_all_it_left_on_nodes_and_nothing_else(used: Cluster) -> None:
+    theirs = foreign(used)
+    said = uninstall(used, "mock")
+    assert (ours(used), ours(used, "node-2")) == ([], [])
+    assert foreign(used) == theirs == {"labels": {THEIRS: "yes"}, "count": "3"}
+    assert not [thing for thing in everything(used) if "gpuyard-mock" in thing]
+    assert "Deployment gpuyard/gpuyard-extender" in everything(used)
+    assert "Namespace gpuyard-mock removed" in said
+    assert f"node node-2: {GPU} removed from its status" in said
+
+
+def begin_a_move(cluster: Cluster, name: str) -> None:
+    """What the planner does with a bare pod: keep its spec, and evict it."""
+    pod = get(cluster, "pod", name, "-n", "quickstart")
+    meta = {"name": f"gpuyard-move-{name}", "namespace": "quickstart", "labels": {moving.OF_PLAN: "a-plan"}}
+    kept = {"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": meta, "revision": 1}
+    cluster.kubectl("create", "-f", "-", stdin=json.dumps(kept | {"data": moving.made_anew(pod)}))
+    cluster.kubectl("delete", "pod", name, "-n", "quickstart", "--grace-period=0", "--force")
+
+
+def test_what_somebody_keeps_in_our_namespace_stays_and_so_do_queues_with_their_crds(used: Cluster) -> None:
+    used.kubectl("-n", "gpuyard", "create", "configmap", "notes")
+    used.kubectl("annotate", "pod", "red-train-1", "-n", "quickstart", "gpuyard.io/poke=1", "theirs=yes")
+    begin_a_move(used, "red-train-2")
+    said = uninstall(used)
+    assert "pod quickstart/red-train-2 was being moved, and is there again" in said
+    assert get(used, "controllerrevisions", "-n", "quickstart")["items"] == []
+    assert "namespace gpuyard stays: ConfigMap notes is not ours" in said
+    assert "CRD queues.scheduling.run.ai stays" in said
+    left = {thing for thing in everything(used) if "gpuyard" in thing}
+    assert left == {
+        "Namespace /gpuyard",
+        "ConfigMap gpuyard/notes",
+        "ConfigMap gpuyard/kube-root-ca.crt",
+        "ServiceAccount gpuyard/default",
+    }
+    assert get(used, "pod", "red-train-2", "-n", "quickstart")
+    notes = get(used, "pod", "red-train-1", "-n", "quickstart")["metadata"]["annotations"]
+    assert "gpuyard.io/poke" not in notes
+    assert notes["theirs"] == "yes"
+
+
+def test_once_nobody_needs_them_crds_and_namespace_go_too(used: Cluster, before: set[str]) -> None:
+    used.kubectl("-n", "gpuyard", "delete", "configmap", "notes")
+    for sample in reversed(SAMPLES):
+        used.kubectl("delete", "--ignore-not-found", "--force", "--grace-period=0", "-f", str(sample))
+    uninstall(used)
+    eventually(lambda: everything(used) == before, within=60)
+
+
+def test_where_nothing_is_it_does_nothing(used: Cluster, before: set[str]) -> None:
+    assert len(uninstall(used).splitlines()) == 1
+    assert everything(used) == before
+
+
+def test_what_deleting_the_mock_alone_leaves_is_on_nodes_and_the_doctor_names_it(
+    used: Cluster, before: set[str], tmp_path: Path
+) -> None:
+    assert gpuyard(used, "doctor") == "ok nothing is left on nodes\n"
+    used.kubectl("apply", "-k", str(MANIFESTS / "base" / "mock"))
+    use(used, tmp_path)
+    used.kubectl("delete", "-k", str(MANIFESTS / "base" / "mock"))
+    eventually(lambda: everything(used) == before, within=60)
+    said = gpuyard(used, "doctor", code=1)
+    assert [line.split()[1] for line in said.splitlines()[1:]] == ["node-1:", "node-2:"]
+    assert "`gpuyard uninstall mock` takes it away" in said
+    uninstall(used, "mock")
+    assert (ours(used), ours(used, "node-2")) == ([], [])
+    gpuyard(used, "doctor")
+
+
+def test_crds_of_others_and_their_queues_stay_whatever_is_asked(used: Cluster) -> None:
+    crd = yaml.safe_load((MANIFESTS / "crds" / "queues.scheduling.run.ai.yaml").read_text())
+    crd["metadata"]["labels"] = {"app.kubernetes.io/part-of": "another"}
+    used.kubectl("create", "-f", "-", stdin=json.dumps(crd))
+    used.kubectl("wait", "--for=condition=established", "--timeout=30s", "crd", "--all")
+    used.kubectl("create", "-f", "-", stdin=json.dumps(queue(resources={})))
+    uninstall(used, "--crds")
+    assert get(used, "queues.scheduling.run.ai", "q")
+
+
+def test_queues_go_with_our_crds_only_when_that_is_asked(installed: Cluster) -> None:
+    installed.kubectl("apply", "-k", str(MANIFESTS / "crds"))
+    assert "stays: there are 1 objects" in uninstall(installed, "extender")
+    uninstall(installed, "extender", "--crds")
+    eventually(lambda: not get(installed, "crd")["items"])
+
+
+def test_a_cluster_that_does_not_answer_is_told_apart(tmp_path: Path, cluster: Cluster) -> None:
+    nowhere = tmp_path / "kubeconfig"
+    nowhere.write_text(cluster.kubeconfig.read_text().replace(cluster.api_url, "https://127.0.0.1:9"))
+    command = [sys.executable, "-m", "gpuyard.cli", "uninstall", "--kubeconfig", str(nowhere)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 3
+    assert "cannot be reached" in done.stderr
