@@ -14,7 +14,7 @@ from tests.cli.mutations import cluster, mutated
 from tests.cli.shell import plan, run
 
 SECONDS = 10
-MEGABYTES = 300
+MEGABYTES = 100
 
 
 @contextmanager

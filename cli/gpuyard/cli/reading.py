@@ -34,8 +34,14 @@ def read(paths: Iterable[str], settings: Settings, now: int | None) -> Read:
 
 @contextmanager
 def _growing() -> Iterator[None]:
-    """Without the collector: everything that is made while reading stays, so looking for garbage would only cost."""
+    """Without the collector: everything that is made while reading stays, so looking for garbage would only cost.
+
+    Nor does it look at it again before the next snapshot is read; then what is left of this one goes first.
+    """
     was_on = gc.isenabled()
+    if gc.get_freeze_count():
+        gc.unfreeze()
+        gc.collect()
     gc.disable()
     try:
         yield
