@@ -1,14 +1,18 @@
 """Reading: five forms, one model; what is wrong is refused with its place."""
 
 import pytest
+import yaml
 from gpuyard.common.topology.document import TopologyError
 from gpuyard.common.topology.ids import gpu_id
 from gpuyard.common.topology.model import Faults, Form, MigStrategy, Node, Owner, Pool, Sharing
 from gpuyard.common.topology.pools import node_of
 from gpuyard.common.topology.profiles import PROFILES
 from gpuyard.common.topology.reading import read
+from gpuyard.common.topology.spelling import EXTRAS
 from gpuyard.common.topology.utilization import Span
 from gpuyard.common.topology.writing import per_node_document
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.common.topology.documents import BLOCK_POOLS, CLUSTER, CLUSTER_STATUS, FLAT_POOLS, G1, G2, NODE, SEED
 
@@ -317,3 +321,83 @@ def test_a_document_that_a_config_map_cannot_hold_is_refused_with_the_way_out() 
 def test_every_pool_is_checked_not_the_first_alone() -> None:
     text = "nodePools:\n  a: {gpu: {profile: t4}}\n  b: {gpu: {profile: t5}}\n"
     assert "line 3, nodePools.b.gpu.profile" in refused(text)
+
+
+# ---- nothing that anybody writes does more harm than a refusal --------------------------------------------------
+
+WORDS = sorted(EXTRAS) + [
+    "nodes",
+    "gpus",
+    "nodePools",
+    "gpu",
+    "profile",
+    "overrides",
+    "devices",
+    "device_count",
+    "system",
+    "config",
+    "device_defaults",
+    "memory",
+    "total_bytes",
+    "compute_capability",
+    "major",
+    "minor",
+    "resources",
+    "zones",
+    "gpusPerZone",
+    "strategy",
+    "replicas",
+    "name",
+    "count",
+    "id",
+    "mig",
+    "health",
+    "metrics",
+    "metadata",
+    "status",
+    "shares",
+    "utilization",
+    "fb-used",
+    "started",
+    "instances",
+    "gpu-memory",
+    "gpu-product",
+    "gpuMemory",
+    "gpuProduct",
+    "gpuCount",
+    "mig-strategy",
+    "migStrategy",
+    "node-autofill",
+    "gpu-count",
+    "allocatedBy",
+    "podGpuUsageStatus",
+]
+TEXTS = ["h100", "time-slicing", "10-30", "unhealthy", "mixed", "a", "", "1g.5gb", "example.com/x"]
+VALUES = st.sampled_from([*TEXTS, None, True, 0, 1, -1, 7, 2**70, 1.5, float("inf")])
+DOCUMENTS = st.recursive(
+    VALUES,
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.sampled_from(WORDS), inner, max_size=6)),
+    max_leaves=25,
+)
+
+
+def refusal(text: str) -> TopologyError | None:
+    try:
+        read(text, "n")
+    except TopologyError as error:
+        return error
+    return None
+
+
+@given(DOCUMENTS)
+@settings(max_examples=400, deadline=None)
+def test_whatever_is_written_is_read_or_refused_with_its_place(document: object) -> None:
+    error = refusal(yaml.safe_dump(document))
+    assert error is None or (error.line >= 1 and error.reason)
+
+
+@given(st.text(max_size=200))
+@settings(max_examples=200, deadline=None)
+def test_any_text_is_read_or_refused(text: str) -> None:
+    error = refusal(text)
+    assert error is None or error.line >= 1

@@ -39,7 +39,7 @@ def read_pools(root: Element, profiles: Mapping[str, str]) -> Topology:
     found = root.mapping({"nodePools", "nodePoolLabelKey", "migStrategy", "gpuOperator", "components"})
     label = found["nodePoolLabelKey"].text() if "nodePoolLabelKey" in found else LABEL
     strategy = read_strategy(found.get("migStrategy"))
-    pools = found["nodePools"].entries()
+    pools = [] if found["nodePools"].empty else found["nodePools"].entries()
     return Topology(Form.POOLS, pools=tuple(_pool(name, label, each, strategy, profiles) for name, each in pools))
 
 
