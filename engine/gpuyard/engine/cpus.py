@@ -4,9 +4,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 
 from gpuyard.engine.model import Node
-
-_PAUSE = 64
-"""How many nodes are looked at between two pauses."""
+from gpuyard.engine.stepwise import in_order
 
 _Entry = tuple[bool, int, str]
 
@@ -20,13 +18,7 @@ class ByCpu:
 
     def fill(self, left: Iterable[tuple[Node, int]]) -> Iterator[None]:
         """Take in all nodes with the millicores that they have left, a little at a time."""
-        entries = []
-        for n, (node, cpu) in enumerate(left):
-            if node.open:
-                entries.append(self._entry(node, cpu))
-            if n % _PAUSE == 0:
-                yield
-        self._entries = sorted(entries)
+        self._entries = yield from in_order(self._entry(node, cpu) for node, cpu in left if node.open)
 
     def move(self, node: Node, before: int, after: int) -> None:
         """The millicores that a node has left have changed."""

@@ -5,22 +5,20 @@ Both walk the tree of queues from the root, comparing queues by their best workl
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator
-from heapq import heappop, heappush, merge
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator
+from heapq import heappop, heappush
+from itertools import chain
 
 from gpuyard.engine.accounts import Account
 from gpuyard.engine.gang import Team, starting_chunk
 from gpuyard.engine.model import NOTHING, Amounts, Pod
 from gpuyard.engine.order import Rank, before, rank
 from gpuyard.engine.scratch import Scratch
+from gpuyard.engine.stepwise import in_order
 
 JobKey = tuple[int, int, int, str]
 
 _Member = tuple[JobKey, Team]
-
-_RUN = 64
-"""How many are sorted between two pauses: a small part of a millisecond's work."""
 
 
 def job_key(team: Team) -> JobKey:
@@ -31,20 +29,6 @@ def job_key(team: Team) -> JobKey:
 
 def _job_key_of(entry: _Member) -> JobKey:
     return entry[0]
-
-
-def _sorted_in_steps(entries: Iterable[_Member]) -> Generator[None, None, list[_Member]]:
-    """Sort by runs, and pause after each."""
-    runs, rest = [], iter(entries)
-    while run := sorted(islice(rest, _RUN), key=_job_key_of):
-        runs.append(run)
-        yield
-    merged: list[_Member] = []
-    rest = merge(*runs, key=_job_key_of)
-    while run := list(islice(rest, _RUN)):
-        merged += run
-        yield
-    return merged
 
 
 Head = Callable[[str], tuple[Amounts, Amounts]]
@@ -256,7 +240,8 @@ class Pools:
                 self._by_queue.setdefault(queue, {})[priority] = keys
         self._fresh: dict[str, dict[str, None]] = {}
         changed = {pod.workload for key in scratch.changed if (pod := scratch.snapshot.pods.get(key))}
-        self.refresh(scratch.team(key) for key in sorted(changed))
+        for key in sorted(changed):
+            self.refresh(scratch.team(key))
 
     def queues(self) -> Iterable[str]:
         """The queues that have possible victims."""
@@ -280,32 +265,31 @@ class Pools:
         """Sort the pools of these queues, a little at a time."""
         for queue in queues:
             if queue not in self._pools:
-                keys = {key for some in self._by_queue.get(queue, {}).values() for key in some}
-                keys.update(self._fresh.get(queue, ()))
-                pool = yield from _sorted_in_steps(self._members(keys))
-                self._pools[queue] = pool
-                self._keys.update((key[3], key) for key, _ in pool)
+                self._pools[queue] = yield from in_order(self._members(queue))
 
-    def _members(self, keys: Iterable[str]) -> Iterator[_Member]:
-        for team in filter(self._may_lose, map(self._scratch.team, keys)):
-            yield job_key(team), team
+    def _members(self, queue: str) -> Iterator[_Member]:
+        fresh = self._fresh.get(queue, {})
+        known = (key for some in self._by_queue.get(queue, {}).values() for key in some if key not in fresh)
+        for team in map(self._scratch.team, chain(known, fresh)):
+            if self._may_lose(team):
+                key = self._keys[team.workload.key] = job_key(team)
+                yield key, team
 
-    def refresh(self, teams: Iterable[Team]) -> None:
-        """Look again at workloads whose pods have changed."""
-        for team in teams:
-            queue = team.workload.queue or ""
-            pool = self._pools.get(queue)
-            if pool is None:
-                self._fresh.setdefault(queue, {})[team.workload.key] = None
-                continue
-            old = self._keys.pop(team.workload.key, None)
-            new = job_key(team) if self._may_lose(team) else None
-            if old is not None and old != new:
-                del pool[bisect_left(pool, old, key=_job_key_of)]
-            if new is not None:
-                self._keys[team.workload.key] = new
-                if old != new:
-                    insort(pool, (new, team), key=_job_key_of)
+    def refresh(self, team: Team) -> None:
+        """Look again at a workload whose pods have changed."""
+        queue = team.workload.queue or ""
+        pool = self._pools.get(queue)
+        if pool is None:
+            self._fresh.setdefault(queue, {})[team.workload.key] = None
+            return
+        old = self._keys.pop(team.workload.key, None)
+        new = job_key(team) if self._may_lose(team) else None
+        if old is not None and old != new:
+            del pool[bisect_left(pool, old, key=_job_key_of)]
+        if new is not None:
+            self._keys[team.workload.key] = new
+            if old != new:
+                insort(pool, (new, team), key=_job_key_of)
 
 
 class VictimLine:

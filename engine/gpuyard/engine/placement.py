@@ -78,7 +78,8 @@ class Placer:
         return self._by_cpu(pod, nodes, Room.fits_now) or self._by_cpu(pod, nodes, _always)
 
     def prepare(self, team: Team) -> Iterator[None]:
-        """Make the index that the pods of a workload will need, a little at a time."""
+        """Make the indexes that the pods of a workload will need, a little at a time."""
+        yield from self._rooms.order_shelves()
         if not all(pod.shape.wants_gpu for pod in team.pods):
             yield from self._rooms.order_by_cpu(spread=self._spread)
 

@@ -236,8 +236,8 @@ class Cycle:
         self.failed.pop(found.trigger.workload.key, None)
         self.refused.pop(found.trigger.workload.key, None)
         changed = [found.trigger, *(self.scratch.team(key) for key in dict.fromkeys(c.workload for c in disturbed))]
-        self.pools.refresh(changed)
         for team in changed:
+            self.pools.refresh(team)
             rules.backlog.update(team)
 
     def _blame_budgets(self, team: Team) -> None:
@@ -308,16 +308,18 @@ class Cycle:
     def _consolidation_line(self, trigger: Team) -> Generator[None, None, VictimLine]:
         """Everybody else but those placed in this very cycle, and those from whose node no room can come."""
         sizes = {pod.shape.gpus for pod in starting_chunk(trigger, self.scratch.waits)}
-        pools = self._movable_for(sizes.pop() if len(sizes) == 1 else 0)
-        return self._line_of(pools, sorted(pools.queues()), lambda team: team is not trigger)
+        pools = yield from self._movable_for(sizes.pop() if len(sizes) == 1 else 0)
+        return (yield from self._line_of(pools, sorted(pools.queues()), lambda team: team is not trigger))
 
-    def _movable_for(self, size: int) -> Pools:
+    def _movable_for(self, size: int) -> Generator[None, None, Pools]:
         """The victims of a consolidation for pods of so many GPUs (0: of several sizes), as they are by now."""
         rooms, stirred = self.scratch.rooms, self.scratch.stirred
         for node in rooms.stirred:
             stirred.update(pod.workload for pod in self.snapshot.on_node.get(node, ()) if pod.workload)
-        for pools in self._movable.values():
-            pools.refresh(map(self.scratch.team, stirred))
+        for key in stirred if self._movable else ():
+            for pools in self._movable.values():
+                pools.refresh(self.scratch.team(key))
+            yield
         rooms.stirred.clear()
         stirred.clear()
         if size not in self._movable:

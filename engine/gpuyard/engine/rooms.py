@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from gpuyard.engine.cpus import ByCpu
 from gpuyard.engine.model import GPU, Node, Shape
 from gpuyard.engine.snapshot import Occupancy, Slot, Snapshot, share_of_gpu
+from gpuyard.engine.stepwise import in_order
 
 
 class Room:
@@ -197,6 +198,12 @@ class Rooms:
         if names is None:
             names = self._shelves[slot] = sorted(self._fresh.pop(slot, ()))
         return names
+
+    def order_shelves(self) -> Iterator[None]:
+        """Put the names on all shelves in order, a little at a time."""
+        for slot, names in list(self._fresh.items()):
+            self._shelves[slot] = yield from in_order(names)
+            del self._fresh[slot]
 
     def order_by_cpu(self, *, spread: bool) -> Iterator[None]:
         """Make the index of millicores, a little at a time."""
