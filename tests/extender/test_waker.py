@@ -196,3 +196,30 @@ async def test_a_gang_refused_while_a_new_node_was_not_yet_seen_is_woken() -> No
     of.put(node("n2"))
     await waker(of, api).look()
     assert paths(api) == ["a", "b"]
+
+
+async def test_whoever_was_called_takes_the_freed_quota_before_the_sleepers() -> None:
+    of, api = bench(1, "a", "b"), Api()
+    of.ledger.wake("ns/b")
+    await waker(of, api).look()
+    assert paths(api) == ["b"]
+
+
+async def test_whoever_was_called_and_cannot_go_is_left_alone() -> None:
+    of, api = bench(0, "a"), Api()
+    of.ledger.wake("ns/a")
+    await waker(of, api).look()
+    assert not api.patches
+    assert of.ledger.asleep
+
+
+async def test_whoever_could_not_be_poked_in_time_is_remembered() -> None:
+    of, api = bench(1, "a"), Api()
+    api.error = UnreachableError("away")
+    await waker(of, api).look()
+    of.put(queue("team", limit=0))
+    api.error = None
+    await waker(of, api).look()
+    of.put(queue("team", limit=1))
+    await waker(of, api).look()
+    assert paths(api) == ["a", "a"]

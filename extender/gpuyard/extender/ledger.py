@@ -356,9 +356,15 @@ class Ledger:
         called, self._called = self._called, set()
         return called
 
-    def woken(self, key: str) -> None:
-        """This pod has been poked: kube-scheduler will ask again."""
-        self._asleep.pop(key, None)
+    def woken(self, key: str) -> str | None:
+        """This pod is being poked: kube-scheduler will ask again. Why it slept, if it did."""
+        return self._asleep.pop(key, None)
+
+    def not_woken(self, key: str, why: str | None) -> None:
+        """The poke has failed: it sleeps on, and is to be woken with the next ones."""
+        if key in self._entries and why is not None:
+            self._asleep.setdefault(key, why)
+        self.wake(key)
 
     def wake(self, key: str) -> None:
         """Wake this pod with the next ones, whatever it was told."""

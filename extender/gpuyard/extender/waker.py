@@ -7,6 +7,7 @@ value changes wakes one pod: each that was refused for a cause that is over now 
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from collections.abc import Set as AbstractSet
 from typing import NoReturn
 
 from gpuyard.common.kube.client import Client
@@ -71,23 +72,25 @@ class Waker:
         self._ledger.expire(self._now())
         if not self._ledger.take_news():
             return
-        called = self._ledger.take_called()
-        pods = self._ledger.snapshot.pods
-        for pod in [pods[key] for key in sorted(called) if key in pods]:
+        async for pod in self.admissible(self._ledger.take_called()):
             await self._poke(pod)
-        async for pod in self.admissible():
-            if pod.key not in called:
-                await self._poke(pod)
 
-    async def admissible(self) -> AsyncIterator[Pod]:
-        """The sleepers that would pass now, one after the other, the best first; others may do something in between."""
+    async def admissible(self, called: AbstractSet[str] = frozenset()) -> AsyncIterator[Pod]:
+        """Who would pass now, one after the other: those with a place first, then who was called, then the sleepers.
+
+        Others may do something between two of them.
+        """
         snapshot, settings, keeper = self._ledger.snapshot, self._settings(), Gatekeeper()
-        asleep = dict(self._ledger.asleep)
-        waiting = [pod for key in asleep if (pod := snapshot.pods.get(key)) and pod.state is State.PENDING]
-        for pod in sorted(waiting, key=lambda pod: _rank(snapshot, pod)):
+        asleep, kept = dict(self._ledger.asleep), called & self._ledger.kept.keys()
+        for key in sorted(kept):
+            yield snapshot.pods[key]
+        found = [
+            pod for key in asleep.keys() | called if (pod := snapshot.pods.get(key)) and pod.state is State.PENDING
+        ]
+        for pod in sorted(found, key=lambda pod: (pod.key not in called, *_rank(snapshot, pod))):
             await asyncio.sleep(0)
             workload = snapshot.workloads.get(pod.workload)
-            if workload is None or not self._has_room(snapshot, pod, asleep[pod.key]):
+            if workload is None or not (pod.key in called or self._has_room(snapshot, pod, asleep[pod.key])):
                 continue
             if not governs(settings, workload) or keeper.refusal(snapshot, settings, workload, pod) is None:
                 yield pod
@@ -102,7 +105,7 @@ class Waker:
         return why not in CROWDED or bool(best(snapshot, pod.shape, offered, 1, space.has_room))
 
     async def _poke(self, pod: Pod) -> None:
-        self._ledger.woken(pod.key)
+        why = self._ledger.woken(pod.key)
         namespace, _, name = pod.key.partition("/")
         patch = {"metadata": {"uid": pod.uid, "annotations": {POKE: f"{self._today():.3f}"}}}
         try:
@@ -110,14 +113,14 @@ class Waker:
             log.info("poked", pod=pod.key)
         except ApiError as error:
             if not error.not_found and not error.conflict:
-                self._failed(pod, error)
+                self._failed(pod, why, error)
         except KubeError as error:
-            self._failed(pod, error)
+            self._failed(pod, why, error)
 
-    def _failed(self, pod: Pod, error: KubeError) -> None:
+    def _failed(self, pod: Pod, why: str | None, error: KubeError) -> None:
         """Try again in the next round."""
         log.warning("poke-failed", pod=pod.key, reason=str(error))
-        self._ledger.wake(pod.key)
+        self._ledger.not_woken(pod.key, why)
 
 
 def _rank(snapshot: Snapshot, pod: Pod) -> tuple[int, int, str]:
