@@ -81,6 +81,13 @@ def test_the_processes_are_entry_points() -> None:
     assert {word for word in started if not word.startswith("gpuyard-mock")} <= set(scripts)
 
 
+def test_processes_on_one_machine_have_ports_of_their_own() -> None:
+    lines = [line for block in blocks(START) for line in block.text.splitlines() if line.startswith("gpuyard-")]
+    started = [command for line in lines for command in line.split("&") if command.strip()]
+    ports = [re.findall(r"--ops-port (\d+)", command) or ["8081"] for command in started]
+    assert len(started) == len({port for [port] in ports}) == 3
+
+
 @pytest.mark.parametrize("document", sorted(DOCS.glob("*.md")), ids=lambda path: path.name)
 def test_what_a_document_points_to_is_there(document: str) -> None:
     path = DOCS / document
