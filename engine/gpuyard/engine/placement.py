@@ -22,6 +22,7 @@ from gpuyard.engine.company import Company
 from gpuyard.engine.constraints import preference, suited
 from gpuyard.engine.gang import Team
 from gpuyard.engine.model import Offer, Pod, Shape
+from gpuyard.engine.packing import fitting
 from gpuyard.engine.rooms import Room
 from gpuyard.engine.scratch import Scratch
 
@@ -120,8 +121,7 @@ class Placer:
     def _by_index(self, pod: Pod, nodes: Nodes) -> Spot | None:
         """The best node for whole GPUs, or for new shared ones, through the index."""
         gpus = pod.shape.gpus or pod.shape.devices
-        slots = [slot for slot in self._rooms.slots() if slot[1] >= gpus]
-        slots.sort(key=lambda slot: slot[1], reverse=self._spread)
+        slots = fitting(self._rooms.slots(), gpus, spread=self._spread)
         ready = [slot for slot in slots if slot[0] >= gpus]
         return self._first(ready, pod, nodes, Room.fits_now) or self._first(slots, pod, nodes, _always)
 

@@ -2,12 +2,9 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
+from gpuyard.engine import packing
 from gpuyard.engine.model import Shape
 from gpuyard.engine.snapshot import Snapshot
-
-MOST_POINTS = 9
-"""For the fullest node; kube-scheduler expects 10 at most."""
-
 
 FEW = 32
 """So many equals are sorted; for more that would take longer than all the rest."""
@@ -31,13 +28,8 @@ def best(
 
 def points(snapshot: Snapshot, offered: Iterable[str]) -> Mapping[str, int]:
     """Points of each node, by how full it is among those offered; nodes that nobody knows get none."""
-    free = {name: room.idle + room.releasing if (room := snapshot.room.get(name)) else None for name in offered}
-    known = [count for count in free.values() if count is not None]
-    least, span = min(known, default=0), max(known, default=0) - min(known, default=0)
-    return {
-        name: 0 if count is None else MOST_POINTS - MOST_POINTS * (count - least) // (span or 1)
-        for name, count in free.items()
-    }
+    rooms = snapshot.room
+    return packing.points({n: room.idle + room.releasing if (room := rooms.get(n)) else None for n in offered})
 
 
 def _in_order(snapshot: Snapshot, shape: Shape, offered: Collection[str]) -> Iterator[str]:
@@ -53,7 +45,8 @@ def _in_order(snapshot: Snapshot, shape: Shape, offered: Collection[str]) -> Ite
 
 def _by_fullness(snapshot: Snapshot, gpus: int, offered: Collection[str]) -> Iterator[str]:
     """The open nodes with so many free GPUs, those first that have the fewest, counting those on their way out."""
-    for slot in sorted(snapshot.slots, key=lambda slot: (sum(slot), slot)):
+    by_room = {(idle, idle + releasing): names for (idle, releasing), names in snapshot.slots.items()}
+    for slot in packing.fitting(by_room, gpus):
         if slot[0] >= gpus:
-            names = snapshot.slots[slot]
+            names = by_room[slot]
             yield from sorted(names) if len(names) <= FEW else (name for name in offered if name in names)
