@@ -92,14 +92,16 @@ def test_a_collection_is_deleted_at_once(api: Api, server: Server) -> None:
 
 def test_a_refusal_tells_the_request_and_the_answer(api: Api, server: Server) -> None:
     server.answer = (403, {"message": "no rights"})
-    with pytest.raises(SandboxError, match=r"GET /api/v1/nodes: the API server refuses: 403 .*no rights"):
+    with pytest.raises(SandboxError, match=r"GET /api/v1/nodes: the API server refuses: 403 .*no rights") as no:
         api.items("/api/v1/nodes")
+    assert "--api-server-flag" in no.value.remedy
 
 
 def test_silence_tells_the_request(tmp_path: Path, server: Server) -> None:
     del server
-    with Api(9, "secret", tmp_path / "ca.crt") as api, pytest.raises(SandboxError, match="does not answer"):
+    with Api(9, "secret", tmp_path / "ca.crt") as api, pytest.raises(SandboxError, match="does not answer") as silence:
         api.items("/api/v1/nodes")
+    assert "`gpuyard sandbox status` names its log" in silence.value.remedy
 
 
 def test_a_server_with_another_certificate_is_not_believed(server: Server, tmp_path: Path) -> None:

@@ -110,8 +110,9 @@ def test_the_extenders_get_the_wanted_address_and_keep_the_rest(tmp_path: Path) 
 
 def test_an_extender_address_without_extenders_is_refused(tmp_path: Path) -> None:
     spec = Spec(scheduler_config=config(tmp_path / "own.yaml"), extender_url="http://127.0.0.1:8080")
-    with pytest.raises(SandboxError, match=r"own\.yaml has no extenders"):
+    with pytest.raises(SandboxError, match=r"own\.yaml has no extenders") as refusal:
         files.scheduler_config(Place(tmp_path, PORTS, spec))
+    assert "leave --extender-url out" in refusal.value.remedy
 
 
 def test_a_record_outlives_the_files_it_was_made_from(tmp_path: Path) -> None:
@@ -127,16 +128,18 @@ def test_a_scheduler_configuration_that_cannot_be_read_is_named(tmp_path: Path, 
     source = tmp_path / "own.yaml"
     if text:
         source.write_text(text)
-    with pytest.raises(SandboxError, match=r"own\.yaml cannot be read"):
+    with pytest.raises(SandboxError, match=r"own\.yaml cannot be read") as refusal:
         files.scheduler_config(Place(tmp_path, PORTS, Spec(scheduler_config=source)))
+    assert "--scheduler-config" in refusal.value.remedy
 
 
 @pytest.mark.parametrize("text", ["kind: Pod", "[]", ""])
 def test_a_file_that_is_no_scheduler_configuration_is_refused(tmp_path: Path, text: str) -> None:
     source = tmp_path / "own.yaml"
     source.write_text(text)
-    with pytest.raises(SandboxError, match=r"own\.yaml is no KubeSchedulerConfiguration"):
+    with pytest.raises(SandboxError, match=r"own\.yaml is no KubeSchedulerConfiguration") as refusal:
         files.scheduler_config(Place(tmp_path, PORTS, Spec(scheduler_config=source)))
+    assert "manifests/kube-scheduler/config.yaml" in refusal.value.remedy
 
 
 def test_an_audit_policy_of_the_users_replaces_ours(tmp_path: Path) -> None:

@@ -56,9 +56,15 @@ class Api:
             answer = response.read()
         except (OSError, http.client.HTTPException) as error:
             self._connection.close()
-            raise SandboxError(f"{method} {path}", f"the API server does not answer: {error}") from error
+            raise SandboxError(
+                f"{method} {path}", f"the API server does not answer: {error}",
+                remedy="`gpuyard sandbox status` names its log; `gpuyard sandbox up` starts it again.",
+            ) from error  # fmt: skip
         if response.status >= ERRORS and response.status != fine:
-            raise SandboxError(f"{method} {path}", f"the API server refuses: {response.status} {answer.decode()[:300]}")
+            raise SandboxError(
+                f"{method} {path}", f"the API server refuses: {response.status} {answer.decode()[:300]}",
+                remedy="Take back what was given with --api-server-flag or --audit-policy, or begin anew with `down`.",
+            )  # fmt: skip
         return msgspec.json.decode(answer)
 
 

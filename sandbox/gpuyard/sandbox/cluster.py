@@ -130,7 +130,10 @@ class Cluster:
     def _send(self, component: str, number: signal.Signals) -> None:
         process = self.processes.get(component)
         if process is None:
-            raise SandboxError(f"{number.name} to {component}", "it is not running")
+            raise SandboxError(
+                f"{number.name} to {component}", "it is not running",
+                remedy=f"`gpuyard sandbox up --name {self.name}` starts it.",
+            )  # fmt: skip
         processes.send(process, number)
 
     def _etcdctl(self, *arguments: str) -> str:
@@ -143,5 +146,8 @@ class Cluster:
             input=stdin, env={"HOME": str(self.folder)}, capture_output=True, text=True, check=False,
         )  # fmt: skip
         if done.returncode:
-            raise SandboxError(f"{program} {' '.join(arguments[1:])}", "failed", log=done.stderr.splitlines())
+            raise SandboxError(
+                f"{program} {' '.join(arguments[1:])}", "failed", log=done.stderr.splitlines(),
+                remedy=f"`gpuyard sandbox status --name {self.name}` tells whether every process runs; `up` mends it.",
+            )  # fmt: skip
         return done.stdout

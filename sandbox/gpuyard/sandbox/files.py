@@ -85,7 +85,10 @@ def scheduler_config(place: Place) -> dict[str, Any]:
     }
     if place.spec.extender_url:
         if not config.get("extenders"):
-            raise SandboxError("scheduler configuration", f"{source} has no extenders for {place.spec.extender_url}")
+            raise SandboxError(
+                "scheduler configuration", f"{source} has no extenders for {place.spec.extender_url}",
+                remedy="Add `extenders:` as in manifests/kube-scheduler/config.yaml, or leave --extender-url out.",
+            )  # fmt: skip
         config["extenders"] = [{**one, "urlPrefix": place.spec.extender_url} for one in config["extenders"]]
     return config
 
@@ -94,9 +97,15 @@ def _load(source: Path) -> dict[str, Any]:
     try:
         config = yaml.safe_load(source.read_text())
     except (OSError, yaml.YAMLError) as error:
-        raise SandboxError("scheduler configuration", f"{source} cannot be read: {error}") from error
+        raise SandboxError(
+            "scheduler configuration", f"{source} cannot be read: {error}",
+            remedy="Name a YAML file that you can read with --scheduler-config.",
+        ) from error  # fmt: skip
     if not isinstance(config, dict) or config.get("kind") != DEFAULT_SCHEDULER["kind"]:
-        raise SandboxError("scheduler configuration", f"{source} is no KubeSchedulerConfiguration")
+        raise SandboxError(
+            "scheduler configuration", f"{source} is no KubeSchedulerConfiguration",
+            remedy="manifests/kube-scheduler/config.yaml is one to begin with.",
+        )  # fmt: skip
     return config
 
 

@@ -288,5 +288,8 @@ def _run(step: str, command: Sequence[str], environment: dict[str, str], stdin: 
     )
     if done.returncode:
         log = (done.stdout + done.stderr).splitlines()[-LINES_SHOWN:]
-        raise SandboxError(step, f"{' '.join(command[1:])} failed", log=log)
+        raise SandboxError(
+            step, f"{' '.join(command[1:])} failed", log=log,
+            remedy="`gpuyard sandbox status` tells how its nodes are; `gpuyard sandbox up --ground kind` mends it.",
+        )  # fmt: skip
     return done.stdout
