@@ -129,7 +129,12 @@ def _converge(folder: Path, record: Record, untried: Iterator[int], say: Say) ->
             )
         else:
             return cluster
-    raise SandboxError("ports", f"{PORT_TRIES} times the port chosen was taken at once", remedy="Try again.")
+    raise no_port()
+
+
+def no_port() -> SandboxError:
+    """The error of a machine on which each port is gone before we get to it."""
+    return SandboxError("ports", f"{PORT_TRIES} times the port chosen was taken at once", remedy="Try again.")
 
 
 def _start_group(cluster: Cluster, group: tuple[Component, ...], say: Say) -> None:

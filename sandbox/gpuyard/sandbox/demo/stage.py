@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from gpuyard.sandbox import api, lifecycle, ports, processes
-from gpuyard.sandbox.errors import SandboxError, last_lines
+from gpuyard.sandbox import launch, lifecycle, ports, processes
+from gpuyard.sandbox.components import Component, Place
+from gpuyard.sandbox.errors import SandboxError
 from gpuyard.sandbox.spec import Spec
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gpuyard.sandbox.cluster import Cluster
     from gpuyard.sandbox.folders import Folders
     from gpuyard.sandbox.processes import Process
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 EXTENDER = "gpuyard-extender"
 READY_WITHIN = 30.0
 STOP_GRACE = 10.0
-POLL = 0.1
 
 
 def manifests() -> Path:
@@ -38,37 +38,61 @@ def manifests() -> Path:
 def set_up(name: str, say: Say, *, nodes: int = 4, folders: Folders | None = None) -> Cluster:
     """Make the demo's sandbox run, with CRDs and extender; what runs already is left alone."""
     say("a real control plane comes up: etcd, API server, kube-scheduler, ...")
+    for _ in range(lifecycle.PORT_TRIES):
+        try:
+            cluster = _bring_up(name, say, nodes, folders)
+        except launch.PortTakenError as taken:
+            say(f"{taken.step}: {taken.problem}; choosing another")
+        else:
+            say(f"{nodes} nodes with {cluster.record.spec.gpus} mock GPUs each; kube-scheduler asks gpuyard")
+            return cluster
+    raise lifecycle.no_port()
+
+
+def _bring_up(name: str, say: Say, nodes: int, folders: Folders | None) -> Cluster:
     port = _port(name, folders)
     config = manifests() / "kube-scheduler" / "config.yaml"
     url = f"http://127.0.0.1:{port}/scheduler"
     spec = Spec(name=name, nodes=nodes, scheduler_config=config, extender_url=url)
-    cluster = lifecycle.up(spec, say=_quiet(say), folders=folders)
+    others = (each for each in ports.candidates() if each not in (port, port + 1))
+    cluster = lifecycle.up(spec, say=_quiet(say), folders=folders, candidates=others)
     crds = str(manifests() / "crds")
     cluster.kubectl("apply", "--server-side", "-f", crds)
     cluster.kubectl("wait", "--for=condition=established", "--timeout=20s", "-f", crds)
     start_extender(cluster)
-    say(f"{spec.nodes} nodes with {spec.gpus} mock GPUs each; kube-scheduler asks gpuyard")
     return cluster
 
 
 def start_extender(cluster: Cluster, *options: str) -> None:
     """Run the extender as a process of the sandbox, so that it ends with it; return when it answers."""
     process = launch_extender(cluster, *options)
-    _wait_ready(process, extender_port(cluster) + 1, cluster.log(EXTENDER))
+    launch.wait_ready(_extender(options), process, _place(cluster), READY_WITHIN)
 
 
 def launch_extender(cluster: Cluster, *options: str) -> Process:
     """Start the extender, with more options if need be, unless it runs already as it would be started now."""
-    port = extender_port(cluster)
-    listens = ["--host=127.0.0.1", f"--port={port}", f"--ops-port={port + 1}"]
-    command = [sys.executable, "-m", "gpuyard.extender", f"--kubeconfig={cluster.kubeconfig}", *listens, *options]
-    digest = hashlib.sha256("\0".join(command).encode()).hexdigest()[:16]
+    extender, python, place = _extender(options), Path(sys.executable), _place(cluster)
     running = cluster.processes.get(EXTENDER)
-    if running and running.digest == digest:
+    if running and running.digest == extender.digest(python, place):
         return running
     if running:
         processes.end(running, grace=STOP_GRACE)
-    return processes.start(command, cluster.folder, EXTENDER, digest, cluster.log(EXTENDER))
+    return launch.start(extender, python, place)
+
+
+def _extender(options: Sequence[str]) -> Component:
+    """The extender as one more component; its port is that of its probes, one above where kube-scheduler asks."""
+
+    def flags(place: Place) -> list[str]:
+        ops = place.ports[EXTENDER]
+        listens = ["--host=127.0.0.1", f"--port={ops - 1}", f"--ops-port={ops}"]
+        return ["-m", "gpuyard.extender", f"--kubeconfig={place.path('kubeconfig')}", *listens, *options]
+
+    return Component(EXTENDER, flags, "http://127.0.0.1:{port}/readyz")
+
+
+def _place(cluster: Cluster) -> Place:
+    return Place(cluster.folder, {EXTENDER: extender_port(cluster) + 1}, cluster.record.spec)
 
 
 def extender_port(cluster: Cluster) -> int:
@@ -86,16 +110,6 @@ def _port(name: str, folders: Folders | None) -> int:
 
 def _pair_is_free(port: int) -> bool:
     return port > 0 and not ports.taken(port) and not ports.taken(port + 1)
-
-
-def _wait_ready(process: Process, port: int, log: Path) -> None:
-    deadline = time.monotonic() + READY_WITHIN
-    while not api.healthy(f"http://127.0.0.1:{port}/readyz"):
-        if not processes.alive(process):
-            raise SandboxError("start of the extender", "the process ended", log=last_lines(log))
-        if time.monotonic() > deadline:
-            raise SandboxError("start of the extender", f"not ready within {READY_WITHIN:.0f} s", log=last_lines(log))
-        time.sleep(POLL)
 
 
 def _quiet(say: Say) -> Say:
