@@ -1,6 +1,6 @@
 """The packing rule, for the cycle and for the verbs: of the nodes in which a request fits, the fullest first.
 
-9 × (1 − (free − least) / (most − least))    points of a node among others; all equal: 9
+Points among the nodes given: 9 for the least free, 0 for the most free, the others in proportion; all equal: 9.
 """
 
 from collections.abc import Iterable, Mapping
