@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from gpuyard.cli.inventory import GPUYARD, INSTANCE, PART_OF
+from gpuyard.cli.removal import HALVES
 from gpuyard.common.version import __version__
 from gpuyard.sandbox.kind import product
 from gpuyard.sandbox.rendering import MANIFESTS, SOURCES
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 LABELS = "app.kubernetes.io"
 
@@ -101,9 +106,19 @@ def test_no_right_is_a_wildcard() -> None:
     assert not any("*" in (*rule["verbs"], *rule["resources"], *rule["apiGroups"]) for rule in rules)
 
 
-def test_everything_can_be_found_by_label_when_it_is_to_go() -> None:
-    unlabelled = [one["metadata"]["name"] for one in shipped() if f"{LABELS}/instance" not in one["metadata"]["labels"]]
-    assert unlabelled == []
+SETS = [
+    path
+    for path in sorted([*MANIFESTS.rglob("kustomization.yaml"), *MANIFESTS.rglob("Kustomization")])
+    if any(not name.startswith("../") for name in yaml.safe_load(path.read_text())["resources"])
+]
+
+
+@pytest.mark.parametrize("path", SETS, ids=lambda path: path.parent.name)
+def test_everything_can_be_found_by_label_when_it_is_to_go(path: Path) -> None:
+    pairs = [each["pairs"] for each in yaml.safe_load(path.read_text())["labels"]]
+    labels = {name: value for each in pairs for name, value in each.items()}
+    assert labels[PART_OF] == GPUYARD
+    assert labels[INSTANCE] in HALVES
 
 
 @pytest.mark.parametrize("namespace", ["gpuyard", "gpuyard-mock"])
