@@ -113,6 +113,15 @@ def test_a_users_own_profile_is_read_and_its_constants_are_those_of_its_generati
     assert again == hardware
 
 
+@pytest.mark.parametrize(
+    ("defaults", "constants"),
+    [("name: NVIDIA-L40S", "l40s"), ("name: X, architecture: turing", "t4"), ("name: X, architecture: new", "generic")],
+)
+def test_whose_constants_a_users_own_profile_has(defaults: str, constants: str) -> None:
+    pool = block("profile: mine", profiles={"mine": f"{{device_defaults: {{{defaults}}}}}"})
+    assert pool.hardware.profile.name == constants
+
+
 def test_overrides_are_merged_into_a_users_own_profile() -> None:
     pool = block("profile: h200, overrides: {device_count: 4, device_defaults: {name: Mine}}", profiles={"h200": H200})
     assert (pool.hardware.product, pool.hardware.memory, pool.count) == ("Mine", 144384, 4)

@@ -1,7 +1,7 @@
 """What GPUs a `gpu:` block describes. Profiles of users and overrides are written in one form, that of nvml-mock.
 
     system: {driver_version: 550.163.01, cuda_version: "12.4"}
-    device_defaults: {name: …, memory: {total_bytes: …}, compute_capability: {major: 9, minor: 0}}
+    device_defaults: {name: …, memory: {total_bytes: …}, compute_capability: {major: 9, minor: 0}}   # or architecture
     device_count: 4, or a list devices
 
 The rest of it is what only nvidia-smi would show.
@@ -19,6 +19,14 @@ from gpuyard.common.topology.usage import MAX_MEMORY
 PREFIX = "gpu-profile-"
 KEY = "profile.yaml"
 _MIB = 1024 * 1024
+_GENERATIONS = {
+    "kepler": (3, 7),
+    "turing": (7, 5),
+    "ampere": (8, 0),
+    "ada_lovelace": (8, 9),
+    "hopper": (9, 0),
+    "blackwell": (10, 0),
+}
 _KEYS = frozenset({"version", "system", "device_defaults", "devices", "device_count", "nvlink", "pcie_topology"})
 
 
@@ -56,13 +64,13 @@ def read_spec(element: Element) -> Spec:
     """A profile's document, or overrides."""
     found = element.mapping(_KEYS)
     defaults, system = _inside(found, "device_defaults"), _inside(found, "system")
-    memory, compute = _inside(defaults, "memory"), _inside(defaults, "compute_capability")
+    memory = _inside(defaults, "memory")
     return Spec(
         product=read_product(defaults["name"]) if "name" in defaults else "",
         memory=memory["total_bytes"].number(0, MAX_MEMORY * _MIB) // _MIB if "total_bytes" in memory else 0,
         device_count=found["device_count"].number(0, MAX_GPUS) if "device_count" in found else None,
         listed=_length(found["devices"]) if "devices" in found else None,
-        compute=(compute["major"].number(1, 99), compute["minor"].number(0, 99)) if len(compute) > 1 else None,
+        compute=_compute(defaults),
         driver=read_version(system.get("driver_version")),
         cuda=read_version(system.get("cuda_version")),
     )
@@ -70,6 +78,14 @@ def read_spec(element: Element) -> Spec:
 
 def _inside(found: Mapping[str, Element], key: str) -> Mapping[str, Element]:
     return dict(found[key].entries()) if key in found and not found[key].empty else {}
+
+
+def _compute(defaults: Mapping[str, Element]) -> tuple[int, int] | None:
+    """The compute capability, as written or as the architecture has it."""
+    found = _inside(defaults, "compute_capability")
+    if "major" in found and "minor" in found:
+        return found["major"].number(1, 99), found["minor"].number(0, 99)
+    return _GENERATIONS.get(defaults["architecture"].text()) if "architecture" in defaults else None
 
 
 def _length(element: Element) -> int:
