@@ -210,13 +210,14 @@ pytestmark = pytest.mark.looptime
 
 
 class Api:
-    """A Lease in memory, with the API server's rules for versions; can be away or hang."""
+    """A Lease in memory, with the API server's rules for versions; can be away or hang, or a proxy answers for it."""
 
     def __init__(self) -> None:
         self.lease: dict[str, Any] | None = None
         self.version = 0
         self.away = False
         self.hangs = False
+        self.in_between = b""
         self.calls: list[str] = []
 
     def spec(self) -> dict[str, Any]:
@@ -229,6 +230,8 @@ class Api:
             await asyncio.sleep(total)
         if self.away or self.hangs:
             raise UnreachableError("away")
+        if self.in_between:
+            return self.in_between
         if method != "GET":
             self._write(method, msgspec.to_builtins(body))
         if self.lease is None:
@@ -368,6 +371,22 @@ async def test_work_stops_before_the_lease_can_expire_when_the_api_does_not_answ
     assert [note for note, _ in worker.notes] == ["begin", "end"]
     assert worker.notes[1][1] - cut <= 10
     assert not worker.elector.leading
+    await worker.end()
+
+
+@pytest.mark.parametrize("answer", [b"<html>Please log in</html>", b"{}", b'{"error": "quota"}', b"[]"])
+async def test_what_a_proxy_answers_in_the_place_of_the_api_server_ends_nothing(answer: bytes) -> None:
+    api = Api()
+    api.in_between = answer
+    worker = Worker(api, "a_1")
+    await asyncio.sleep(5)
+    assert not worker.task.done()
+    api.in_between = b""
+    await asyncio.sleep(5)
+    assert worker.elector.leading
+    api.in_between = answer
+    await asyncio.sleep(15)
+    assert [note for note, _ in worker.notes] == ["begin", "end"]
     await worker.end()
 
 

@@ -29,9 +29,9 @@ from enum import Enum
 from typing import Any, NoReturn
 
 import msgspec
-from gpuyard.common.kube.client import Client, Json
+from gpuyard.common.kube.client import Client, Json, decoded
 from gpuyard.common.kube.errors import ApiError, KubeError
-from gpuyard.common.kube.resources import LEASES
+from gpuyard.common.kube.resources import LEASES, Address
 from gpuyard.common.logs import get_logger
 
 log = get_logger()
@@ -118,7 +118,23 @@ def boot_clock() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
+class _Meta(msgspec.Struct, rename="camel"):
+    resource_version: str
+
+
+class _Stored(msgspec.Struct):
+    """What every object that is stored has."""
+
+    metadata: _Meta
+
+
 _LEASE = msgspec.json.Decoder(Json)
+_STORED = msgspec.json.Decoder(_Stored)
+
+
+def _lease(address: Address, body: bytes) -> Json:
+    decoded(_STORED, address, body)
+    return decoded(_LEASE, address, body)
 
 
 class WorkError(Exception):
@@ -276,11 +292,11 @@ class Elector:
 
     async def _put(self, body: Json, *, create: bool = False) -> None:
         method, address = ("POST", self._collection) if create else ("PUT", self._address)
-        self._lease = _LEASE.decode(await self._client.call(method, address, body=body, total=self._limit()))
+        self._lease = _lease(address, await self._client.call(method, address, body=body, total=self._limit()))
 
     async def _read(self) -> None:
         try:
-            self._lease = _LEASE.decode(await self._client.call("GET", self._address, total=self._limit()))
+            self._lease = _lease(self._address, await self._client.call("GET", self._address, total=self._limit()))
         except ApiError as error:
             if not error.not_found:
                 raise

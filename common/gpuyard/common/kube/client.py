@@ -133,7 +133,7 @@ class Client:
 
     async def get(self, address: Address) -> Json:
         """One object."""
-        return _read(_OBJECT, address, await self.call("GET", address))
+        return decoded(_OBJECT, address, await self.call("GET", address))
 
     async def items(self, address: Address, selector: Selector = EVERYTHING) -> list[Json]:
         """All objects of a collection, read page by page."""
@@ -154,7 +154,7 @@ class Client:
         """
         params = selector.params() | {"limit": str(limit)}
         while True:
-            page = _read(_PAGE, address, await self.call("GET", address, params=params))
+            page = decoded(_PAGE, address, await self.call("GET", address, params=params))
             yield page
             if not page.metadata.continue_:
                 return
@@ -162,15 +162,15 @@ class Client:
 
     async def create(self, address: Address, body: object, **params: str) -> Json:
         """Create an object in a collection, or in a sub-resource such as `eviction` or `binding`."""
-        return _read(_OBJECT, address, await self.call("POST", address, body=body, params=params))
+        return decoded(_OBJECT, address, await self.call("POST", address, body=body, params=params))
 
     async def update(self, address: Address, body: object) -> Json:
         """Replace an object; with a `resourceVersion` in it, only if nobody wrote since."""
-        return _read(_OBJECT, address, await self.call("PUT", address, body=body))
+        return decoded(_OBJECT, address, await self.call("PUT", address, body=body))
 
     async def patch(self, address: Address, body: object, form: Patch = Patch.MERGE, **params: str) -> Json:
         """Change a part of an object."""
-        return _read(
+        return decoded(
             _OBJECT, address, await self.call("PATCH", address, body=body, params=params, content_type=form.value)
         )
 
@@ -185,7 +185,7 @@ class Client:
             options["preconditions"] = {"uid": uid}
         if grace is not None:
             options["gracePeriodSeconds"] = grace
-        return _read(_OBJECT, address, await self.call("DELETE", address, body=options or None))
+        return decoded(_OBJECT, address, await self.call("DELETE", address, body=options or None))
 
     async def call(  # noqa: PLR0913
         self,
@@ -259,7 +259,8 @@ def _encoded(body: object) -> bytes | io.BytesIO | None:
     return data if len(data) < _BIG else io.BytesIO(data)
 
 
-def _read(decoder: msgspec.json.Decoder[T], address: Address, body: bytes) -> T:
+def decoded(decoder: msgspec.json.Decoder[T], address: Address, body: bytes) -> T:
+    """An answer of the API server's; what somebody else answered in its place is an `UnreachableError`."""
     try:
         return decoder.decode(body)
     except msgspec.DecodeError as error:
