@@ -142,6 +142,12 @@ def test_a_file_that_is_no_scheduler_configuration_is_refused(tmp_path: Path, te
     assert "manifests/kube-scheduler/config.yaml" in refusal.value.remedy
 
 
+def test_the_audit_log_leaves_out_reads_of_leases_and_no_writes() -> None:
+    rules = yaml.safe_load((files.OURS / "audit-policy.yaml").read_text())["rules"]
+    (leases,) = [rule for rule in rules if "leases" in str(rule.get("resources"))]
+    assert (leases["level"], leases["verbs"]) == ("None", ["get", "list", "watch"])
+
+
 def test_an_audit_policy_of_the_users_replaces_ours(tmp_path: Path) -> None:
     policy = tmp_path / "own.yaml"
     policy.write_text("kind: Policy")
