@@ -85,3 +85,10 @@ def test_the_index_is_made_with_pauses_and_only_for_who_needs_it() -> None:
     places = placer(scratch)
     assert list(places.prepare(scratch.team("ns/a-1")))
     assert not list(places.prepare(scratch.team("ns/a-1")))
+
+
+def test_a_node_that_does_not_suit_the_pod_is_passed_over() -> None:
+    scratch = scratch_of(Node(name="best", cpu=1000), Node(name="other", cpu=9000))
+    spot = placer(scratch).find(Pod(key="ns/new", shape=ONE_CORE), frozenset({"other"}))
+    assert spot is not None
+    assert spot.node == "other"

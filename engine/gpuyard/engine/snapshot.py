@@ -6,7 +6,7 @@ once a snapshot has them: a `Draft` makes others of the ones that differ, which 
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 import msgspec
@@ -105,8 +105,8 @@ def occupancy(node: Node, pods: Iterable[Pod]) -> Occupancy:
             cpu_releasing += shape.cpu
             memory_releasing += shape.memory
             places_releasing += 1
-        share = share_of_gpu(shape, node.gpu_memory)
         for group in pod.gpu_groups:
+            share = share_of_gpu(shape, node.gpu_memory)
             used, freed = groups.get(group, (0, 0))
             groups[group] = (used, freed + share) if leaves else (used + share, freed)
     for used, _ in groups.values():
@@ -415,8 +415,9 @@ class Draft:
         come, stay = self._come.get(key, _NO_PODS).values(), self._staying_in(key)
         old, new = self._base.workloads.get(key), self._now("workloads", key)
         self._count(come, new, self._fleet, 1)
-        self._count(self._gone.get(key, ()), old, self._base.fleet, -1)
-        if old is not new:
+        if key in self._gone:
+            self._count(self._gone[key], old, self._base.fleet, -1)
+        if stay and old is not new:
             self._count(stay, new, self._fleet, 1)
             self._count(stay, old, self._base.fleet, -1)
         if key:
@@ -424,9 +425,7 @@ class Draft:
             self._changes["members"][key] = pods or None
             self._settle_standing(key, pods, old, new)
 
-    def _count(self, pods: Collection[Pod], workload: Workload | None, fleet: Fleet, sign: int) -> None:
-        if not pods:
-            return
+    def _count(self, pods: Iterable[Pod], workload: Workload | None, fleet: Fleet, sign: int) -> None:
         label = workload.queue or "" if workload is not None and workload.governed else ""
         fixed = workload is not None and not workload.preemptible
         for pod in pods:
