@@ -1,0 +1,127 @@
+"""The story of the samples, with kubectl apply, on a cluster of four nodes with eight GPUs each."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+from gpuyard.sandbox.demo.stage import manifests
+
+from tests.cluster.planner import plans_for, with_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.cluster.yard import Json, Yard
+
+pytestmark = pytest.mark.ground("processes")
+
+SAMPLE = manifests() / "samples" / "consolidation"
+KEEP_NODES_EMPTY = "consolidation: {keepNodesEmpty: true}"
+BEFORE = [{"training-job-1", "training-job-2"}, {"training-job-3"}, {"interactive-job"}]
+"""Who shares a node. Empty nodes are alike: which of them kube-scheduler opens is chance."""
+
+
+class Story:
+    """The sample's objects in the shared sandbox."""
+
+    def __init__(self, yard: Yard) -> None:
+        self.yard = yard
+
+    def apply(self, name: str) -> None:
+        """What a reader of the README types."""
+        self.yard.cluster.kubectl("apply", "-f", str(SAMPLE / name))
+
+    def begin(self) -> None:
+        """The queues, and what runs before the story begins: one after the other."""
+        self.yard.cluster.kubectl("apply", "-f", str(manifests() / "priority-classes" / "priority-classes.yaml"))
+        self.apply("1-queues.yaml")
+        for thing in yaml.safe_load_all((SAMPLE / "2-initial-state.yaml").read_text()):
+            name, namespace = thing["metadata"]["name"], thing["metadata"]["namespace"]
+            self.yard.until(lambda at=namespace: self.has_account(at), 15, "pods can be made there")  # type: ignore[misc]
+            self.yard.apply(thing)
+            self.yard.until(lambda who=name: any(who in one for one in self.company()), 30, f"{name} runs")  # type: ignore[misc]
+        assert self.company() == sorted(BEFORE, key=sorted)
+
+    def has_account(self, namespace: str) -> bool:
+        found = self.yard.cluster.kubectl("get", "serviceaccounts", "--namespace", namespace, "-o", "name")
+        return "serviceaccount/default" in found
+
+    def pods(self) -> list[Json]:
+        found: Json = json.loads(self.yard.cluster.kubectl("get", "pods", "--all-namespaces", "-o", "json"))
+        return [pod for pod in found["items"] if pod["metadata"]["namespace"].startswith("project-")]
+
+    def company(self) -> list[set[str]]:
+        """Who shares a node with whom."""
+        found: dict[str, set[str]] = {}
+        for pod in self.pods():
+            if pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"]:
+                found.setdefault(pod["spec"]["nodeName"], set()).add(pod["metadata"]["name"])
+        return sorted(found.values(), key=sorted)
+
+    def is_gone(self) -> bool:
+        """Whether nothing of it is left."""
+        kinds = "namespaces,queues.scheduling.run.ai"
+        left = self.yard.cluster.kubectl("get", kinds, "--ignore-not-found", "-o", "name").split()
+        return not any("/project-" in one or "/department-" in one for one in left)
+
+    def evicted(self) -> list[str]:
+        """The pods of the story that were evicted since it began."""
+        lines = self.yard.cluster.audit_log.read_text().splitlines()
+        events = [json.loads(line) for line in lines if '"subresource":"eviction"' in line]
+        return [e["objectRef"]["name"] for e in events if e["objectRef"]["namespace"].startswith("project-")]
+
+    def end(self) -> None:
+        """Clean up in reverse order."""
+        for name in ("3-new-workloads.yaml", "2-initial-state.yaml", "1-queues.yaml"):
+            self.yard.cluster.kubectl("delete", "--ignore-not-found", "--wait=false", "-f", str(SAMPLE / name))
+
+
+@pytest.fixture
+def story(yard: Yard) -> Iterator[Story]:
+    told = Story(yard)
+    yield told
+    told.end()
+    yard.until(told.is_gone, 60, "nothing is left behind")
+
+
+@pytest.mark.row("Q-44", case="default")
+def test_in_default_mode_both_jobs_find_room_and_nobody_moves(story: Story) -> None:
+    story.begin()
+    before = len(story.evicted())
+    story.apply("3-new-workloads.yaml")
+    after = [
+        {"interactive-job", "training-job-b"},
+        {"training-job-1", "training-job-2"},
+        {"training-job-3"},
+        {"training-job-a"},
+    ]
+    story.yard.until(lambda: story.company() == after, 60, "both run")
+    assert len(story.evicted()) == before
+
+
+@pytest.mark.row("Q-44", case="keep-nodes-empty")
+@pytest.mark.row("E-40", case="consolidate")
+def test_with_nodes_kept_empty_one_job_moves_and_a_node_stays_empty(story: Story) -> None:
+    with with_settings(story.yard.cluster, KEEP_NODES_EMPTY):
+        story.begin()
+        before = len(story.evicted())
+        story.apply("3-new-workloads.yaml")
+        after = [
+            {"interactive-job", "training-job-b"},
+            {"training-job-1", "training-job-a"},
+            {"training-job-2", "training-job-3"},
+        ]
+        story.yard.until(lambda: story.company() == after, 60, "job A has its place, job 2 has moved")
+        assert story.evicted()[before:] == ["training-job-2"]
+        moved = next(pod for pod in story.pods() if pod["metadata"]["name"] == "training-job-2")
+        assert "gpuyard.io/moved-from" in moved["metadata"]["annotations"]
+        (plan,) = [one for one in plans_for(story.yard, "project-c") if one["spec"]["phase"] == "consolidate"]
+        story.yard.until(lambda: ended(story.yard, plan["metadata"]["name"]), 15, "the plan is kept")
+
+
+def ended(yard: Yard, plan: str) -> bool:
+    found = json.loads(yard.cluster.kubectl("get", "plans.gpuyard.io", plan, "-o", "json"))
+    return bool(found["status"]["state"] == "Kept")
