@@ -73,3 +73,15 @@ def test_company_that_a_pod_prefers_or_would_rather_not_have(field: str, node: s
 def test_a_pod_that_finds_the_gpus_but_not_the_memory_goes_on_looking() -> None:
     some = yard().node("a", memory=100).node("b", memory=1000).queue("q")
     assert some.pending("q", shape=Shape(gpus=1, memory=500), name="p").plan().node("p") == "b"
+
+
+def test_a_pod_without_gpu_that_finds_the_millicores_but_not_the_memory_goes_on_looking() -> None:
+    some = yard().node("a", gpus=0, cpu=2000, memory=100).node("b", gpus=0, cpu=4000, memory=1000).queue("q")
+    assert some.pending("q", shape=Shape(cpu=1000, memory=500), name="p").plan().node("p") == "b"
+    told = yard().node("a", gpus=0, cpu=2000, memory=100).queue("q").pending("q", shape=Shape(memory=500)).plan()
+    assert told.waits() == ["q-1"]
+
+
+def test_a_pod_without_gpu_stays_where_its_labels_let_it() -> None:
+    some = yard().node("a", gpus=0, cpu=2000).node("b", gpus=0, cpu=4000, labels={"zone": "east"}).queue("q")
+    assert some.pending("q", shape=Shape(cpu=1, selector=(("zone", "east"),)), name="p").plan().node("p") == "b"
