@@ -45,7 +45,6 @@ def waiting_for_its_volume(yard: Yard, name: str, queue: str) -> None:
     yard.until(chosen, 15, "kube-scheduler has chosen a node for the volume")
 
 
-@pytest.mark.row("E-01")
 def test_pods_within_their_limit_are_bound_by_the_default_scheduler(yard: Yard) -> None:
     queue = yard.queue("team", limit=4)
     yard.submit("a", "b", queue=queue, gpus=2)

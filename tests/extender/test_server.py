@@ -4,10 +4,11 @@ import asyncio
 import io
 import json
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
+from gpuyard.extender.binding import Binder
 from gpuyard.extender.metrics import VerbMetrics
 from gpuyard.extender.server import INTERNAL, Unavailable, Verb, application
 from gpuyard.extender.wire import (
@@ -16,14 +17,16 @@ from gpuyard.extender.wire import (
     PREEMPTION,
     Answer,
     BindAnswer,
-    Binding,
     FilterAnswer,
     PreemptAnswer,
-    Preemption,
 )
 from prometheus_client import CollectorRegistry
 
 from tests.extender.builders import Bench, Json, node, pod, queue
+
+if TYPE_CHECKING:
+    from gpuyard.common.kube.client import Client
+    from gpuyard.common.kube.resources import Address
 
 Calls = TestClient[Any, Any]
 
@@ -31,26 +34,32 @@ NODES = [node(f"n{number}") for number in range(1, 5)]
 MIB = 1 << 20
 
 
+class Api:
+    """Takes bindings."""
+
+    def __init__(self) -> None:
+        self.bindings: list[tuple[str, Any]] = []
+
+    async def create(self, address: "Address", body: Any) -> None:  # noqa: ANN401 - JSON
+        self.bindings.append((address.path, body))
+
+
 class Service:
-    """The application over a bench, with stand-ins for the verbs that a test does not speak of."""
+    """The application over a bench."""
 
     def __init__(self, *things: Json) -> None:
         self.bench = Bench(*things)
         self.registry = CollectorRegistry()
-
-    def preempt(self, request: Preemption) -> PreemptAnswer:
-        raise Unavailable(f"nobody preempts for {request.pod.metadata.key}", away=True)
-
-    async def bind(self, request: Binding) -> BindAnswer:
-        await asyncio.sleep(0)
-        return BindAnswer(f"{request.pod_namespace}/{request.pod_name} {request.pod_uid} {request.node}")
+        self.api = Api()
+        self.binder = Binder(self.bench.ledger, unavailable=lambda: None, clock=lambda: self.bench.now)
+        self.binder.client = cast("Client", self.api)
 
     def client(self, max_body: int = MIB) -> Calls:
         verbs: list[Verb[Any]] = [
             Verb("filter", CANDIDATES, self.bench.verbs.filter, lambda why: FilterAnswer(error=why)),
             Verb("prioritize", CANDIDATES, self.bench.verbs.prioritize, lambda _: []),
-            Verb("preempt", PREEMPTION, self.preempt, lambda _: PreemptAnswer()),
-            Verb("bind", BINDING, self.bind, BindAnswer),
+            Verb("preempt", PREEMPTION, self.bench.verbs.preempt, lambda _: PreemptAnswer()),
+            Verb("bind", BINDING, self.binder.bind, BindAnswer),
         ]
         return TestClient(TestServer(application(verbs, VerbMetrics(self.registry), max_body)))
 
@@ -97,9 +106,12 @@ async def test_prioritize_reads_names_in_lower_case(client: Calls) -> None:
 
 
 @pytest.mark.row("E-03", case="bind")
-async def test_bind_reads_names_in_lower_case(client: Calls) -> None:
+async def test_bind_reads_names_in_lower_case(service: Service, client: Calls) -> None:
     answer = await ask(client, "bind", {"podname": "p", "podnamespace": "ns", "poduid": "u", "node": "n1"})
-    assert answer == {"Error": "ns/p u n1"}
+    assert answer == {"Error": ""}
+    ((path, binding),) = service.api.bindings
+    assert path == "/api/v1/namespaces/ns/pods/p/binding"
+    assert (binding["metadata"]["uid"], binding["target"]["name"]) == ("u", "n1")
 
 
 @pytest.mark.row("E-09")
@@ -120,7 +132,9 @@ CASES = [pytest.param(junk, marks=pytest.mark.row("E-13", case=case)) for case, 
 
 
 @pytest.mark.parametrize("junk", CASES)
-async def test_nonsense_is_answered_and_changes_nothing(service: Service, junk: list[bytes]) -> None:
+async def test_nonsense_is_answered_and_changes_nothing(junk: list[bytes]) -> None:
+    low = pod("low", "team", 8, on="n1", labels={"priorityClassName": "train"})
+    service = Service(*NODES, queue("team", limit=16), low)
     before = service.bench.ledger.snapshot
     async with service.client(max_body=64 * MIB) as client:
         for nonsense in junk:
@@ -129,7 +143,17 @@ async def test_nonsense_is_answered_and_changes_nothing(service: Service, junk: 
             assert await ask(client, "preempt", nonsense) == {"NodeNameToMetaVictims": {}}
             assert (await ask(client, "bind", nonsense))["Error"]
         assert service.bench.ledger.snapshot is before
+        assert service.api.bindings == []
         assert (await ask(client, "filter", body(pod("p", "team"))))["NodeNames"]
+        assert (await ask(client, "preempt", whom()))["NodeNameToMetaVictims"]
+
+
+def whom() -> Json:
+    """A proposal that `preempt` grants: a pod may take the GPUs of one with a lower priority."""
+    return {
+        "Pod": pod("high", "team", 4, labels={"priorityClassName": "build-preemptible"}),
+        "NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": "uid-low"}], "NumPDBViolations": 0}},
+    }
 
 
 @pytest.mark.row("E-24", case="over-limit")
@@ -170,9 +194,13 @@ async def test_a_fault_of_our_own_is_answered_without_its_details(
     assert (await ask(client, "filter", body(pod("p", "team"))))["Error"] == INTERNAL
 
 
-async def test_who_must_look_elsewhere_loses_the_connection(client: Calls) -> None:
-    content = {"Pod": pod("p"), "NodeNameToMetaVictims": {}}
-    response = await client.post("/scheduler/preempt", json=content)
+async def test_who_must_look_elsewhere_loses_the_connection(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    def elsewhere(_: object) -> Answer:
+        raise Unavailable("another one leads", away=True)
+
+    monkeypatch.setattr(service.bench.verbs, "preempt", elsewhere)
+    async with service.client() as client:
+        response = await client.post("/scheduler/preempt", json=whom())
     assert response.status == 200
     assert response.headers["Connection"] == "close"
 
