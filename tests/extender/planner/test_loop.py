@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from gpuyard.common.kube.errors import UnreachableError
-from gpuyard.common.settings import Seconds
+from gpuyard.common.settings import Span
 from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.config import Planner as PlannerConfig
 from gpuyard.extender.outrank import Outrank
@@ -305,7 +305,7 @@ async def test_whatever_goes_wrong_it_goes_on(stage: Stage, error: Exception, mo
         raise error
 
     monkeypatch.setattr(stage.planner, "look", look)
-    stage.bench.config = ExtenderConfig(planner=PlannerConfig(interval=Seconds(0)))
+    stage.bench.config = ExtenderConfig(planner=PlannerConfig(interval=Span(0)))
     running = asyncio.create_task(stage.planner.run())
     while len(looks) < 3:
         await asyncio.sleep(0)
