@@ -123,6 +123,12 @@ CASES = {
         "the gang needs room for 4 pods at once",
         "found 3 of 4",
     ),
+    "a gang without room for one of its parts": Case(
+        Reason.GANG_DOES_NOT_FIT,
+        Gap(found=3, needed=4, part="worker"),
+        "the gang needs room for 4 pods at once, and part worker does not find it",
+        "found 3 of 4",
+    ),
     "no node": Case(
         Reason.NO_NODE_FITS,
         BUSY,

@@ -168,7 +168,8 @@ def _gap(facts: Gap, reason: Reason) -> str:
     part = f" in part {facts.part}" if facts.part else ""
     if reason is Reason.GANG_INCOMPLETE:
         return f"the gang needs {counted(facts.needed, 'pod')}{part} to start, and not so many exist"
-    return f"the gang needs room for {counted(facts.needed, 'pod')}{part} at once"
+    short = f", and part {facts.part} does not find it" if facts.part else ""
+    return f"the gang needs room for {counted(facts.needed, 'pod')} at once{short}"
 
 
 def _share(facts: Share, _reason: Reason) -> str:
