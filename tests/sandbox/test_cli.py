@@ -73,6 +73,23 @@ def test_bad_input_ends_with_2(wrong: list[str]) -> None:
     assert run("up", *wrong).exit_code == 2
 
 
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (("--extender-url", "http://x"), "--extender-url: needs a --scheduler-config that has extenders"),
+        (("--nodes", "-1"), "--nodes: -1 is less than 0"),
+    ],
+)
+def test_bad_input_is_told_in_the_words_of_the_options(wrong: tuple[str, str], said: str) -> None:
+    assert f"Error: {said}\n" in run("up", *wrong).output
+
+
+def test_a_path_with_blanks_is_quoted_for_the_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "my cache"))
+    replace_up(monkeypatch, lambda spec: made(Folders.of_user(), spec.name))
+    assert run("up").output == f"export KUBECONFIG='{tmp_path}/my cache/gpuyard/sandboxes/default/kubeconfig'\n"
+
+
 def test_a_sandbox_that_cannot_be_had_ends_with_3_and_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     replace_up(monkeypatch, raising(SandboxError("start of etcd", "the process ended", remedy="Do this.")))
     done = run("up")

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from gpuyard.sandbox.demo import command, stage
+from gpuyard.sandbox.demo import command, kind_stage, stage
 from gpuyard.sandbox.demo.command import demo, how_to_go_on
 from gpuyard.sandbox.errors import SandboxError
+
+from tests.sandbox.workshop import raising
 
 
 class Standing:
@@ -64,6 +66,24 @@ def test_how_to_go_on_names_the_kubeconfig_and_no_line_is_wider_than_a_terminal(
     assert "kubectl apply --server-side -f manifests/samples/quickstart/2-pods.yaml" in text
     assert text.endswith("End it with: make demo-down")
     assert all(len(line) <= 80 for line in text.splitlines())
+
+
+@pytest.mark.parametrize(("ground", "end"), [("processes", "make demo-down"), ("kind", "make demo-down GROUND=kind")])
+def test_who_interrupts_it_is_told_what_stays_and_how_to_end_it(
+    monkeypatch: pytest.MonkeyPatch, ground: str, end: str
+) -> None:
+    for place in (command, kind_stage):
+        monkeypatch.setattr(place, "set_up", raising(KeyboardInterrupt()))
+    result = CliRunner().invoke(demo, ["--ground", ground])
+    assert result.exit_code == 130
+    assert f"what runs by now stays. `{end}` ends it" in result.output
+
+
+def test_paths_with_blanks_are_quoted_for_the_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    standing = Standing()
+    standing.kubeconfig = Path("/my cache/kubeconfig")
+    assert "export KUBECONFIG='/my cache/kubeconfig'\n" in how_to_go_on(standing, tmp_path)  # type: ignore[arg-type]
 
 
 def test_whoever_has_no_kubectl_is_told_where_one_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

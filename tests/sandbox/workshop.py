@@ -138,7 +138,7 @@ class Said:
         return "\n".join(self.lines)
 
 
-def raising(error: Exception) -> Callable[..., None]:
+def raising(error: BaseException) -> Callable[..., None]:
     """A function that raises this."""
 
     def function(*_: object, **__: object) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,12 +66,18 @@ def up(ground: str, nodes: int | None, **wanted: Any) -> None:  # noqa: ANN401 -
     try:
         spec = Spec(nodes=chosen.nodes if nodes is None else nodes, **wanted)
     except ValueError as error:
-        raise click.UsageError(str(error)) from error
+        raise click.UsageError(_with_options(str(error))) from error
     try:
         cluster = chosen.up(spec)
     except SandboxError as error:
         raise Failure(str(error)) from error
-    click.echo(f"export KUBECONFIG={cluster.kubeconfig}")
+    click.echo(f"export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}")
+
+
+def _with_options(text: str) -> str:
+    """What is wrong with a `Spec`, its fields named as options are typed."""
+    fields = "|".join(Spec.__struct_fields__)
+    return re.sub(rf"\b({fields})\b", lambda found: "--" + found[0].replace("_", "-"), text)
 
 
 @sandbox.command()

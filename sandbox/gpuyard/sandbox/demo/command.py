@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import shutil
 import time
 from pathlib import Path
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 
 DEFAULT = "demo"
+INTERRUPTED = 130
 
 TRY = (
     "# why it waits is in the pod, where everybody looks for it",
@@ -54,6 +56,10 @@ def demo(ground: str, name: str, *, down: bool) -> None:
         click.echo(_remove(ground, name) if down else _show(ground, name))
     except (SandboxError, KubeError) as error:
         raise Failure(str(error)) from error
+    except KeyboardInterrupt:
+        end = _end(name, on_kind=ground == "kind")
+        click.echo(f"\nInterrupted: what runs by now stays. `{end}` ends it; the same command again goes on.", err=True)
+        raise click.exceptions.Exit(INTERRUPTED) from None
 
 
 def _remove(ground: str, name: str) -> str:
@@ -75,9 +81,9 @@ def _teller() -> Callable[[str], None]:
 
 def how_to_go_on(cluster: Cluster | kind.Cluster, sample: Path) -> str:
     """What to type next, and how to end it."""
-    place = [f"export KUBECONFIG={cluster.kubeconfig}"]
+    place = [f"export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}"]
     if shutil.which("kubectl") is None:
-        place.append(f"export PATH={cluster.program('kubectl').parent}{os.pathsep}$PATH")
+        place.append(f"export PATH={shlex.quote(str(cluster.program('kubectl').parent))}{os.pathsep}$PATH")
     end = _end(cluster.name, on_kind=isinstance(cluster, kind.Cluster))
     lines = [line.format(namespace=NAMESPACE, sample=_short(sample)) for line in TRY]
     return "\n".join(("Go on with", *_indented(place), "", "Try", *_indented(lines), "", f"End it with: {end}"))
