@@ -9,7 +9,7 @@ from gpuyard.engine.accounts import Accounts
 from gpuyard.engine.model import GPU, SCALE, UNLIMITED, Shape, State
 from gpuyard.engine.plan import Cycle
 from gpuyard.engine.result import Evict, FinalState, Outcome
-from gpuyard.engine.scratch import Scratch, is_stuck
+from gpuyard.engine.scratch import ACTIVE, Scratch, is_stuck
 from gpuyard.engine.settings import Settings
 from gpuyard.engine.settle import settle
 from gpuyard.engine.snapshot import UNUSED, Snapshot
@@ -197,6 +197,34 @@ def cycle_gains(cycle: Cycle, queue: str, at_first: dict[str, tuple[int, int]]) 
     mine = (p for p in pods if queue in cycle.snapshot.path(cycle.snapshot.workloads[p.workload].queue))
     assert queue in at_first
     return sum(p.shape.gpus * GPU + p.shape.fraction for p in mine)
+
+
+@examples
+@given(chances)
+def test_the_numbers_of_a_queue_are_the_sum_of_its_pods_at_every_level(chance: Random) -> None:
+    """Whatever a cycle has tried and taken back: what the accounts say is what the pods hold that have places."""
+    snapshot = some_yard(chance).snapshot()
+    cycle = Cycle(snapshot, Settings())
+    cycle.run()
+    held: Counter[str] = Counter()
+    for pod in snapshot.pods.values():
+        place = cycle.scratch.place(pod)
+        if place.status in ACTIVE:
+            for queue in snapshot.path(snapshot.workloads[pod.workload].queue):
+                held[queue] += cycle.scratch.claim(pod, place.node).gpu
+    assert {name: a.allocated.gpu for name, a in cycle.accounts.by_name.items() if a.allocated.gpu} == +held
+
+
+@examples
+@given(chances)
+def test_shares_add_up_to_no_more_than_there_is_unless_quotas_do(chance: Random) -> None:
+    snapshot = some_yard(chance).snapshot()
+    accounts = Accounts.of(snapshot, SCALE).by_name.values()
+    for parent in {a.parent for a in accounts}:
+        children = [a for a in accounts if a.parent == parent]
+        whole = next((a.fair_share.gpu for a in accounts if a.name == parent), snapshot.total.gpu)
+        quotas = sum(whole if a.quota.gpu == UNLIMITED else a.quota.gpu for a in children)
+        assert sum(a.fair_share.gpu for a in children) <= max(whole, quotas)
 
 
 @examples
