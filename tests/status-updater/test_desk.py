@@ -87,6 +87,25 @@ def test_a_restarted_updater_leaves_every_pod_where_it_was(office: Office) -> No
     assert office.rebuilt() == before
 
 
+def test_who_leads_again_takes_over_what_another_leader_gave(office: Office) -> None:
+    """By rule both would give the lowest index; the other one found it taken by a pod that has gone since."""
+    office.pod("old", pod("old", age=0))
+    office.settled()
+    before = office.desk
+    office.start()
+    office.pod("p", pod("p", age=1))
+    office.settled()
+    office.pod("old", None)
+    office.settled()
+    assert usage(office) == {"b": "p"}
+    # The first desk heard all of this as a follower, and leads again.
+    before.maps, before.pods = office.desk.maps, office.desk.pods
+    office.desk = before
+    office.desk.begin()
+    office.settled()
+    assert usage(office) == {"b": "p"}
+
+
 def test_a_broken_map_is_not_written_to(office: Office) -> None:
     office.put_map(a_map("nodes: [", version=2))
     office.pod("p", pod("p"))

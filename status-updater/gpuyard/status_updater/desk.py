@@ -69,6 +69,12 @@ class Desk:
         self.touched.update(self.nodes, self.maps.nodes(), self._attributions)
         self._turns = {name: self._turns[name] for name in self.touched & self._turns.keys()}
 
+    def begin(self) -> None:
+        """Look at every node, and believe the topology alone: since we last led, another may have given devices."""
+        self.touch_all()
+        self._attributions.clear()
+        self._held.clear()
+
     def touch_map(self, found: ConfigMap) -> None:
         """A map changed, or its copy: look at its nodes again. The common map and its profiles may concern all."""
         name = found.metadata.name.removeprefix(LAST_GOOD)

@@ -41,7 +41,7 @@ class Updater:
     async def run(self) -> NoReturn:
         """Work until cancelled. Begins with every node: nobody knows what the last leader left undone."""
         self._acting = True
-        self._desk.touch_all()
+        self._desk.begin()
         self._tell_refused_maps()
         try:
             while True:
