@@ -7,6 +7,7 @@ from gpuyard.engine.snapshot import Snapshot
 
 NOW = 1_000_000
 ONE = Shape(gpus=1, cpu=1000, memory=10**9)
+HELPER = Shape(cpu=100, memory=10**8)
 
 
 def empty_nodes(count: int) -> list[Node]:
@@ -26,7 +27,7 @@ def queues(count: int, *, quota: int) -> list[Queue]:
 
 
 def gangs(
-    names: Iterable[str], queue: str, *, size: int = 1, shape: Shape = ONE, nodes: Iterable[str] = ()
+    names: Iterable[str], queue: str | None, *, size: int = 1, shape: Shape = ONE, nodes: Iterable[str] = ()
 ) -> tuple[list[Workload], list[Pod]]:
     """Workloads of `size` pods each, running one after the other on `nodes`, waiting when those are used up."""
     workloads, pods, places = [], [], iter(nodes)
@@ -103,8 +104,36 @@ def full(nodes: int, pods: int, waiting: int) -> Snapshot:
         parts.append(gangs(names, f"queue-{q:02}", nodes=places[q::20]))
         parts.append(gangs((f"wait-{q:02}-{n:05}" for n in range(waiting // 20)), f"queue-{q:02}"))
         helpers = (f"cpu-{q:02}-{n:05}" for n in range((running - whole) // 20))
-        shape = Shape(cpu=100, memory=10**8)
         parts.append(
-            gangs(helpers, f"queue-{q:02}", shape=shape, nodes=[fleet[n % nodes].name for n in range(q, running, 20)])
+            gangs(helpers, f"queue-{q:02}", shape=HELPER, nodes=[fleet[n % nodes].name for n in range(q, running, 20)])
         )
     return put_together(fleet, queues(20, quota=whole // 20), parts)
+
+
+def with_room(nodes: int, pods: int, waiting: int) -> Snapshot:
+    """Nodes with one GPU free of eight, and pods that wait and can start: every fifth of them asks for no GPU."""
+    fleet = empty_nodes(nodes)
+    running = pods - waiting
+    places = [node.name for node in fleet for _ in range(7)][:running]
+    parts = [gangs((f"run-{n:05}" for n in range(len(places))), "queue-00", nodes=places)]
+    parts.append(_helpers(fleet, running - len(places)))
+    parts.append(gangs((f"wait-{n:04}" for n in range(waiting * 4 // 5)), "queue-01"))
+    parts.append(gangs((f"wait-cpu-{n:04}" for n in range(waiting // 5)), "queue-01", shape=HELPER))
+    return put_together(fleet, queues(2, quota=8 * nodes), parts)
+
+
+def to_move(nodes: int, pods: int, waiting: int) -> Snapshot:
+    """Nodes with three one-GPU pods each, 41 gangs of 10 pods of 6 GPUs that wait, and pods that ask for no GPU."""
+    fleet = empty_nodes(nodes)
+    places = [node.name for node in fleet for _ in range(3)]
+    parts = [gangs((f"small-{n:05}" for n in range(len(places))), "queue-00", nodes=places)]
+    parts.append(_helpers(fleet, pods - waiting - len(places)))
+    parts.append(gangs((f"gang-{n:03}" for n in range(41)), "queue-01", size=10, shape=Shape(gpus=6, cpu=1000)))
+    parts.append(gangs((f"wait-cpu-{n:04}" for n in range(waiting - 410)), "queue-01", shape=HELPER))
+    return put_together(fleet, queues(2, quota=8 * nodes), parts)
+
+
+def _helpers(fleet: list[Node], count: int) -> tuple[list[Workload], list[Pod]]:
+    """Running pods of no queue and without GPUs, on one node after the other."""
+    nodes = [fleet[n % len(fleet)].name for n in range(count)]
+    return gangs((f"cpu-{n:05}" for n in range(count)), None, shape=HELPER, nodes=nodes)
