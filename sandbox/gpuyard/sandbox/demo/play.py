@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 import yaml
@@ -18,7 +18,7 @@ from gpuyard.sandbox.demo.telling import nodes_table, pod_line, pods_table, queu
 from gpuyard.sandbox.errors import SandboxError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
     from gpuyard.common.kube.changes import Batch
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from gpuyard.sandbox.releases import Say
 
 NAMESPACE = "quickstart"
+READ_WITHIN = 20.0
 DECIDED_WITHIN = 20.0
 KINDS = {resource.kind: resource for resource in (NAMESPACES, PODS, QUEUES)}
 
@@ -60,20 +61,24 @@ class View:
         self._pods = Reflector[Pod](client, PODS.within(NAMESPACE), msgspec.json.Decoder(Pod))
         self._queues.subscribe(self._tell_queues)
         self._pods.subscribe(self._tell_pods)
+        self._caches: list[Reflector[Any]] = [self._nodes, self._queues, self._pods]
+        self._watches: list[asyncio.Task[NoReturn]] = []
+        for cache in self._caches:
+            cache.subscribe(lambda _: self._moved.set())
 
     @asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
         """Watch while the context is open."""
-        caches: list[Reflector[Any]] = [self._nodes, self._queues, self._pods]
-        watches = [asyncio.create_task(cache.run()) for cache in caches]
+        self._watches = [asyncio.create_task(cache.run()) for cache in self._caches]
+        for watch in self._watches:
+            watch.add_done_callback(lambda _: self._moved.set())
         try:
-            for cache in caches:
-                await cache.wait_synced()
+            await self._until(lambda: not self._unread(), READ_WITHIN, self._cannot_read)
             yield
         finally:
-            for watch in watches:
+            for watch in self._watches:
                 watch.cancel()
-            await asyncio.gather(*watches, return_exceptions=True)
+            await asyncio.gather(*self._watches, return_exceptions=True)
 
     async def create(self, thing: dict[str, Any]) -> None:
         """Create an object, unless it is there."""
@@ -88,17 +93,15 @@ class View:
         """Create a pod, and wait until it runs or kube-scheduler has said why it does not."""
         name = pod["metadata"]["name"]
         await self.create(pod)
-        try:
-            async with asyncio.timeout(DECIDED_WITHIN):
-                while not self._decided(name):
-                    self._moved.clear()
-                    await self._moved.wait()
-        except TimeoutError:
-            raise SandboxError(
+        await self._until(
+            lambda: self._decided(name),
+            DECIDED_WITHIN,
+            lambda: SandboxError(
                 f"pod {name}",
                 f"kube-scheduler said nothing about it within {DECIDED_WITHIN:.0f} s",
                 remedy="Look at the logs that `gpuyard sandbox status` names.",
-            ) from None
+            ),
+        )
 
     def tables(self) -> str:
         """How things are."""
@@ -106,6 +109,29 @@ class View:
         queues = [queue for name, queue in self._queues.store.items() if any(pod.queue == name for pod in pods)]
         return "\n\n".join(
             (nodes_table(self._nodes.store.values(), pods), queues_table(queues, pods), pods_table(pods))
+        )
+
+    async def _until(self, holds: Callable[[], bool], within: float, failure: Callable[[], SandboxError]) -> None:
+        """Wait until it holds; a watch that broke ends the wait with what broke it."""
+        try:
+            async with asyncio.timeout(within):
+                while not holds():
+                    for watch in self._watches:
+                        if watch.done():
+                            watch.result()
+                    self._moved.clear()
+                    await self._moved.wait()
+        except TimeoutError:
+            raise failure() from None
+
+    def _unread(self) -> list[Reflector[Any]]:
+        return [cache for cache in self._caches if not cache.synced]
+
+    def _cannot_read(self) -> SandboxError:
+        return SandboxError(
+            "what is in the cluster",
+            f"not read within {READ_WITHIN:.0f} s: {'; '.join(cache.problem for cache in self._unread())}",
+            remedy="Look at the logs that `gpuyard sandbox status` names, and run the demo again.",
         )
 
     def _decided(self, name: str) -> bool:
@@ -116,7 +142,6 @@ class View:
         for change in batch.changes:
             if line := pod_line(change):
                 self._say(line)
-        self._moved.set()
 
     def _tell_queues(self, batch: Batch[Queue]) -> None:
         for change in batch.changes:
