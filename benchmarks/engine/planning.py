@@ -44,7 +44,7 @@ def consolidating(nodes: int) -> Callable[[], None]:
 
 
 def growth(make: Callable[[int], Callable[[], None]], size: int) -> float:
-    """How much longer four times as much takes, by processor time: both run too briefly to share a busy machine alike."""
+    """How much longer four times as much takes, by processor time: a busy machine is not fair to such short runs."""
     small, large = make(size // 4), make(size)
     times = [(processor_seconds(small), processor_seconds(large)) for _ in range(5)]
     return median(large for _, large in times) / median(small for small, _ in times)
