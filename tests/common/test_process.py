@@ -140,11 +140,13 @@ async def test_a_part_that_dies_while_the_body_still_waits_ends_the_process() ->
 async def test_a_body_that_fails_closes_what_it_opened() -> None:
     closed = []
 
-    async def close() -> None:
+    @asynccontextmanager
+    async def client() -> AsyncIterator[None]:
+        yield
         closed.append("client")
 
     async def body(process: Process) -> None:
-        process.at_end(close)
+        await process.enter(client())
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):

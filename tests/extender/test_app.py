@@ -1,7 +1,7 @@
 """How the extender is put together: when it begins to answer, and what new settings change."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -30,6 +30,10 @@ class Parts:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.spawned: list[str] = []
+        self.dumps: dict[str, Callable[[], object]] = {}
+
+    def dump_with(self, name: str, state: Callable[[], object]) -> None:
+        self.dumps[name] = state
 
     def spawn(self, name: str, part: Coroutine[Any, Any, object]) -> None:
         part.close()
@@ -95,6 +99,13 @@ def test_who_does_not_lead_sends_the_caller_away() -> None:
     assert (str(found), found.away) == ("not leader", True)
     lease.leading = True
     assert made.unavailable() is None
+
+
+def test_who_asks_the_process_is_told_what_counts() -> None:
+    parts = Parts()
+    made = Extender(cast("Process", parts), None)
+    made.age = lambda: 1.23
+    assert parts.dumps["extender"]() == {"unavailable": STARTING, "age": 1.2, "pods": 0, "reserved": [], "kept": {}}
 
 
 def test_without_a_file_the_defaults_are_in_force() -> None:

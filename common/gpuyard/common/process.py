@@ -67,10 +67,6 @@ class Process:
         """Open something that is closed when the process ends."""
         return await self._stack.enter_async_context(context)
 
-    def at_end(self, finish: Callable[[], Awaitable[None]]) -> None:
-        """Call this when the process ends."""
-        self._stack.push_async_callback(finish)
-
     def spawn(self, name: str, part: Coroutine[Any, Any, object]) -> None:
         """Run something for as long as the process lives; if it ends by itself, the process ends with an error."""
         task = asyncio.create_task(part, name=name)

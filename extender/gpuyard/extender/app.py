@@ -108,12 +108,23 @@ class Extender:
             ],
             metrics,
         )
+        process.dump_with("extender", self.state)
         if self._reloaded:
             process.spawn("config", self._reloaded.run())
 
     def config(self) -> ExtenderConfig:
         """The settings in force."""
         return self._reloaded.current if self._reloaded else ExtenderConfig()
+
+    def state(self) -> dict[str, object]:
+        """What counts at this moment, for whoever asks the process with SIGUSR2."""
+        return {
+            "unavailable": str(self.unavailable() or ""),
+            "age": round(self.age(), 1),
+            "pods": len(self.ledger.entries),
+            "reserved": sorted(self.ledger.granted),
+            "kept": dict(self.ledger.kept),
+        }
 
     def unavailable(self) -> Unavailable | None:
         """Why nothing can be decided at this moment; None: it can."""

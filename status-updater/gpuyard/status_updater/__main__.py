@@ -86,6 +86,8 @@ async def serve(process: Process, access_from: tuple[str, str], namespace: str) 
         process.spawn(f"watch of {cache.address.about}", cache.run())
     process.spawn("events", recorder.run())
     process.spawn("lease", elector.run(work))
+    process.dump_with("caches", lambda: {cache.address.about: len(cache.store) for cache in caches})
+    process.dump_with("events", lambda: {"dropped": recorder.dropped})
     process.ready_if("caches", lambda: ", ".join(cache.problem for cache in caches if not cache.synced))
 
 

@@ -338,21 +338,3 @@ async def test_a_watch_that_is_given_up_is_closed_before_the_next_one(wire: Wire
         await wire.line(b"oops")
         await watched.until(lambda: len(wire.watches()) == 2)
         await watched.until(lambda: wire.watching == 1)
-
-
-async def test_a_slow_reader_gets_what_waited_as_one_batch(wire: Wire, client: Client) -> None:
-    watched = Watched(client)
-    batches = watched.reflector.batches()
-    task = asyncio.create_task(watched.reflector.run())
-    assert (await anext(batches)).listed
-    await wire.until_watched()
-    await wire.put("a", size=1)
-    await wire.put("a", size=2)
-    await wire.put("b", size=1)
-    await wire.remove("b")
-    await watched.until(lambda: len(watched.told()) == 4)
-    batch = await anext(batches)
-    assert [(c.old, c.new.size if c.new else None) for c in batch.changes] == [(None, 2)]
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task

@@ -14,14 +14,14 @@ the last good one in place. Between attempts there is a back-off, reset by each 
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Generic, NoReturn
 
 import msgspec
 from gpuyard.common.kube.backoff import Backoff
-from gpuyard.common.kube.changes import Batch, Change, Mailbox, T
+from gpuyard.common.kube.changes import Batch, Change, T
 from gpuyard.common.kube.client import EVERYTHING, Client, Selector
 from gpuyard.common.kube.errors import ApiError, KubeError, UnreachableError, api_error
 from gpuyard.common.kube.objects import Bare, Identity
@@ -110,12 +110,6 @@ class Reflector(Generic[T]):
     def subscribe(self, reader: Callable[[Batch[T]], None]) -> None:
         """Call `reader` with each batch, right after the store has it; it must be quick and must not raise."""
         self._readers.append(reader)
-
-    def batches(self) -> AsyncIterator[Batch[T]]:
-        """Batches for a reader that takes its time; what waits is merged by object."""
-        mailbox = Mailbox[T]()
-        self.subscribe(mailbox.put)
-        return aiter(mailbox)
 
     async def run(self) -> NoReturn:
         """Keep the store up to date until cancelled."""
