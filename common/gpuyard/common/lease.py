@@ -151,7 +151,7 @@ class Elector:
     `identity` must be this process's alone: a name that a restarted process keeps would let it take itself for leader.
     """
 
-    def __init__(  # noqa: PLR0913
+    def __init__(  # noqa: PLR0913 - who runs for what, and its chance and clocks
         self,
         client: Client,
         name: str,

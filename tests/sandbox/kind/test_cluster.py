@@ -163,10 +163,18 @@ def test_down_starts_the_engine_again_if_it_crashed(world: World, monkeypatch: p
     assert world.done == ["engine True", "delete mine", "release"]
 
 
-def test_down_leaves_no_file(world: World) -> None:
+def test_down_leaves_nothing(world: World) -> None:
     world.up()
     world.down()
-    assert [path for path in world.folders.root.rglob("*") if path.is_file()] == []
+    assert list(world.folders.root.iterdir()) == []
+
+
+def test_down_leaves_the_images_of_our_own_engine(world: World) -> None:
+    images = world.folders.root / "kind" / "engine" / "data"
+    images.mkdir(parents=True)
+    world.up()
+    world.down()
+    assert images.exists()
 
 
 def test_a_record_that_was_never_finished_is_no_sandbox_but_can_be_removed(world: World) -> None:

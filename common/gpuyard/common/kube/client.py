@@ -187,7 +187,7 @@ class Client:
             options["gracePeriodSeconds"] = grace
         return decoded(_OBJECT, address, await self.call("DELETE", address, body=options or None))
 
-    async def call(  # noqa: PLR0913
+    async def call(  # noqa: PLR0913 - the parts of a request, by name
         self,
         method: str,
         address: Address,

@@ -59,7 +59,7 @@ class _Series:
 class Recorder:
     """Writes events for one component. `reasons` is the closed set of those that users may see."""
 
-    def __init__(  # noqa: PLR0913
+    def __init__(  # noqa: PLR0913 - who speaks to whom, and its chance and clocks
         self,
         client: Client,
         component: str,

@@ -65,7 +65,7 @@ class Reflector(Generic[T]):
     Subscribe before `run` is started, so that the first batch is the whole list.
     """
 
-    def __init__(  # noqa: PLR0913
+    def __init__(  # noqa: PLR0913 - what it follows and how, and its chance and clock
         self,
         client: Client,
         address: Address,

@@ -212,8 +212,9 @@ def down(name: str, *, folders: Folders | None = None, say: Say | None = None) -
         shutil.rmtree(folder, ignore_errors=True)
         if not names(folders=folders):
             engines.release(folders, say)
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):  # other sandboxes are in the first, the images of our own engine in the second
         _home(folders).rmdir()
+        _home(folders).parent.rmdir()
     return found
 
 
