@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 from gpuyard.sandbox import SandboxError, Spec, down, up
 
 from tests.mock.daemons import NAMESPACE, Mock, a_pod, eventually, topology
@@ -173,22 +171,6 @@ def test_two_writers_lose_no_update(mock: Mock) -> None:
     assert "# number 1" in mock.text()
 
 
-@pytest.mark.row("M-49")
-def test_a_minute_of_rest_writes_nothing(mock: Mock) -> None:
-    mock.put(topology({f"node-{n}": 8 for n in range(1, NODES + 1)}))
-    create(mock, *(a_pod(f"p{n}", annotations={"run.ai/simulated-gpu-utilization": "10-90"}) for n in range(10)))
-    eventually(lambda: len(mock.usage()) == 10)
-    time.sleep(5)
-    before, cpu = len(list(mock.writes())), {name: daemon.cpu() for name, daemon in mock.daemons.items()}
-    time.sleep(60)
-    assert len(list(mock.writes())) == before
-    used = {name: (daemon.cpu() - cpu[name]) / 60 for name, daemon in mock.daemons.items()}
-    memory = {name: round(daemon.memory()) for name, daemon in mock.daemons.items()}
-    print(f"at rest: part of a core {used}, MiB {memory}")  # noqa: T201 - the figures of this run
-    assert max(used.values()) <= 0.02
-    assert max(memory.values()) <= 110
-
-
 @pytest.mark.row("M-40")
 def test_a_thousand_scrapes_while_pods_come_and_go_miss_no_gpu(mock: Mock) -> None:
     mock.put(topology({f"node-{n}": 8 for n in range(1, NODES + 1)}, "NVIDIA-A100-SXM4-40GB", 40960))
@@ -239,25 +221,45 @@ def test_while_the_api_is_away_the_metrics_stay_and_nobody_spins(mock: Mock) -> 
     eventually(lambda: mock.gpus_of("node-1") == ("4", "4"), within=40)
 
 
-def test_a_storm_of_pods_ends_as_a_rebuild_would_in_few_writes(mock: Mock) -> None:
-    """Pods that come and go: at the end the text is what an updater that begins anew would make of it."""
-    mock.put(topology({f"node-{n}": 64 for n in range(1, NODES + 1)}))
-    eventually(lambda: mock.gpus_of("node-4") == ("64", "64"))
-    before = len(list(mock.writes()))
-    began = time.monotonic()
-    create(mock, *(a_pod(f"s{n}", node=f"node-{n // 2 % NODES + 1}") for n in range(200)))
-    mock.cluster.kubectl("delete", "pod", "--wait=false", *(f"s{n}" for n in range(0, 200, 2)))
-    create(mock, *(a_pod(f"t{n}", node=f"node-{n % NODES + 1}") for n in range(100)))
-    took = time.monotonic() - began
-    wanted = {f"s{n}" for n in range(1, 200, 2)} | {f"t{n}" for n in range(100)}
-    eventually(lambda: {each["metadata"]["pod"] for each in mock.usage().values()} == wanted, within=60)
-    maps = [entry for entry in list(mock.writes())[before:] if entry["objectRef"]["resource"] == "configmaps"]
-    seconds = [entry["requestReceivedTimestamp"][:19] for entry in maps if entry["objectRef"].get("name") == "topology"]
-    print(f"storm: {took:.1f} s, {len(maps)} writes")  # noqa: T201 - the figures of this run
-    assert max(Counter(seconds).values()) <= 3  # seconds of the clock: three writes half a second apart can share one
-    before_restart = mock.text()
-    assert mock.daemons["status_updater"].stop() == 0
-    mock.daemons["status_updater"] = mock.start("status_updater")
-    eventually(mock.daemons["status_updater"].ready, within=30)
-    time.sleep(5)
-    assert yaml.safe_load(mock.text()) == yaml.safe_load(before_restart)
+def test_what_starts_while_the_topology_is_broken_has_the_last_good_one(mock: Mock) -> None:
+    two(mock)
+    create(mock, a_pod("p"))
+    eventually(lambda: mock.series()["node-1", "0"].get("pod") == "p")
+    mock.put("nodes: [")
+    eventually(lambda: [note for note in mock.events("TopologyRefused") if note.endswith("stays in force.")])
+    for module in mock.daemons:
+        mock.begin_anew(module)
+    eventually(lambda: all(daemon.ready() for daemon in mock.daemons.values()), within=30)
+    eventually(lambda: mock.series().get(("node-1", "0"), {}).get("pod") == "p")
+    create(mock, a_pod("q"))
+    eventually(lambda: mock.series()["node-1", "1"].get("pod") == "q", within=30)
+    assert mock.gpus_of("node-1") == ("2", "2")
+    assert labels_of(mock, "node-1")["nvidia.com/gpu.count"] == "2"
+    mock.put(topology({"node-1": 3}))
+    eventually(lambda: {place: each["metadata"]["pod"] for place, each in mock.usage().items()} == {
+        "node-1/0": "p", "node-1/1": "q",
+    })  # fmt: skip
+    eventually(lambda: mock.gpus_of("node-1") == ("3", "3"))
+
+
+def test_the_last_good_state_goes_with_the_map_that_it_is_of(mock: Mock) -> None:
+    def maps() -> set[str]:
+        return {each["metadata"]["name"] for each in mock.get("configmaps", "-n", NAMESPACE)["items"]}
+
+    two(mock)
+    eventually(lambda: {"topology", "last-good-topology"} <= maps())
+    mock.cluster.kubectl("delete", "configmap", "topology", "-n", NAMESPACE)
+    eventually(lambda: not maps() & {"topology", "last-good-topology"}, within=30)
+    eventually(lambda: mock.gpus_of("node-1") == (None, None))
+
+
+def test_of_two_updaters_one_works_and_the_other_takes_over(mock: Mock) -> None:
+    two(mock)
+    first, second = mock.daemons["status_updater"], mock.start("status_updater")
+    eventually(second.ready, within=30)
+    create(mock, a_pod("p"))
+    eventually(lambda: mock.series()["node-1", "0"].get("pod") == "p")
+    assert first.stop() == 0
+    mock.daemons["status_updater"] = second
+    create(mock, a_pod("q"))
+    eventually(lambda: mock.series()["node-1", "1"].get("pod") == "q", within=30)

@@ -28,9 +28,10 @@ class _Pod(msgspec.Struct, frozen=True):
     metadata: Meta
 
 
-def creating(number: int, node: str, namespace: str = "default") -> Call:
+def creating(number: int, node: str, namespace: str = "default", annotations: dict[str, str] | None = None) -> Call:
     """A pod with one GPU on a node."""
-    return lambda client: client.create(PODS.within(namespace), a_pod(f"p{number}", node=node))
+    body = a_pod(f"p{number}", node=node, annotations=annotations)
+    return lambda client: client.create(PODS.within(namespace), body)
 
 
 def deleting(number: int, namespace: str = "default") -> Call:
