@@ -73,6 +73,7 @@ class _Assembly:
         self._ranks: dict[Claim, Claim] = {}
         self._given: dict[type[objects.Object], dict[str, Found[Any]]] = defaultdict(dict)
         self._least: dict[str, int] = {}
+        self._named: set[str] = set()
         for one in found:
             self._at = one
             self._register(one)
@@ -184,6 +185,8 @@ class _Assembly:
             self._at = one
             key, least = workload_key(one.object, self._owners, groups, self._complain)
             teams[key].append(one)
+            if notes_of(one.object).pod_group is not None:
+                self._named.add(key)
             if least > 1:
                 self._least[key] = max(least, self._least.get(key, 1))
         for team in teams.values():
@@ -259,7 +262,7 @@ class _Assembly:
         self._at = team[0]
         if len(claims) > 1 or claims[0].runai_queue:
             self._warn_of_queues(claims)
-        if any(notes_of(one.object).pod_group is not None for one in team):
+        if key in self._named:
             self._warn(f"its PodGroup {key} is not given: counted as a gang with a minimum of {least}")
         return workload(
             key,
