@@ -19,8 +19,10 @@ $(STAMP): requirements/dev.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "gpuyard needs Python 3.11 or newer; $(PYTHON) is older. Name one: make PYTHON=python3.12 ..." >&2; exit 1; }
 	@echo "==> making .venv from requirements/dev.txt (once; about a minute)" >&2
-	@$(PYTHON) -m venv --clear .venv || \
-	  { echo "python3 -m venv does not work here; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	@$(PYTHON) -m venv --clear .venv >/dev/null 2>&1 || \
+	  { $(PYTHON) -m venv --clear --without-pip .venv && \
+	    $(PYTHON) -m pip --disable-pip-version-check --python .venv install --quiet pip; } || \
+	  { echo "no environment can be made: $(PYTHON) has neither ensurepip nor pip; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	@touch $@
 
