@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.cluster.yard import Yard
 
 pytestmark = pytest.mark.ground("processes")
@@ -68,10 +70,18 @@ def test_another_pod_of_the_same_name_is_not_bound(yard: Yard) -> None:
     assert "nodeName" not in yard.pods()["p"]["spec"]
 
 
-def test_parts_of_a_gpu_say_which_gpu_they_share(yard: Yard) -> None:
-    queue = yard.queue("team")
-    for name in ("a", "b"):
-        pod = waiting(yard, name, queue=queue, gpus=0, annotations={"gpu-fraction": "0.5"})
+@pytest.fixture
+def unscheduled(yard: Yard) -> Iterator[Yard]:
+    """A yard in which only the test binds."""
+    yard.cluster.pause("kube-scheduler")
+    yield yard
+    yard.cluster.resume("kube-scheduler")
+
+
+def test_parts_of_a_gpu_say_which_gpu_they_share(unscheduled: Yard) -> None:
+    yard, queue = unscheduled, unscheduled.queue("team")
+    yard.submit("a", "b", queue=queue, gpus=0, annotations={"gpu-fraction": "0.5"})
+    for name, pod in yard.pods().items():
         yard.until(partial(passes, yard, pod), 15, f"{name} may go")
         assert bind(yard, pod, "node-3") == ""
     labels = {pod["metadata"]["labels"].get("runai-gpu-group") for pod in yard.pods().values()}
