@@ -64,6 +64,7 @@ def test_a_failure_tells_the_command_and_the_last_lines(engine: Callable[[str], 
         Docker().ask("build", ".")
     assert caught.value.step == "docker build"
     assert caught.value.log == ("one", "no space left")
+    assert "`docker system df`" in caught.value.remedy
 
 
 def test_a_build_gets_its_values_and_labels(engine: Callable[[str], Path], tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gpuyard.sandbox.errors import LINES_SHOWN, SandboxError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
 PROGRAM = "docker"
@@ -45,12 +45,15 @@ class Docker:
         """Run a docker command and return what it prints; a failure is a SandboxError with its last lines."""
         done = self._run(*arguments)
         if done.returncode:
-            raise SandboxError(
-                f"docker {arguments[0]}",
-                f"ended with status {done.returncode}",
-                log=(done.stdout + done.stderr).splitlines()[-LINES_SHOWN:],
-            )
+            log = (done.stdout + done.stderr).splitlines()[-LINES_SHOWN:]
+            problem = f"ended with status {done.returncode}"
+            raise SandboxError(f"docker {arguments[0]}", problem, log=log, remedy=self._remedy(log))
         return done.stdout.strip()
+
+    def _remedy(self, log: Iterable[str]) -> str:
+        if any("no space left" in line for line in log):
+            return "The engine's disk is full: `docker system df` tells what is on it."
+        return f"The engine is {self.name}; the same command again goes on from here."
 
     def lines(self, *arguments: str) -> list[str]:
         """As `ask`, one entry per line."""

@@ -98,7 +98,8 @@ def _pip(*arguments: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         log = done.stderr.splitlines()[-LINES_SHOWN:]
-        raise SandboxError(f"pip {arguments[0]}", f"ended with status {done.returncode}", log=log)
+        remedy = "pip's package index must be reachable; the next run goes on from here."
+        raise SandboxError(f"pip {arguments[0]}", f"ended with status {done.returncode}", log=log, remedy=remedy)
 
 
 def _content(repository: Path, arch: str) -> str:
