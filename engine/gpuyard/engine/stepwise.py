@@ -8,15 +8,23 @@ from typing import Any
 _RUN = 32
 """How much is looked at between two pauses: a small part of a millisecond's work."""
 
+_BLOCK = 512
+"""How much is sorted at once: many more, and beginning to merge the blocks would take long."""
+
 
 def in_order(items: Iterable[Any]) -> Generator[None, None, list[Any]]:
-    """Sort by runs and merge them, with pauses; the items may be made as they are asked for."""
-    runs, rest = [], iter(items)
-    while run := sorted(islice(rest, _RUN)):
-        runs.append(run)
+    """Sort by blocks and merge them, with pauses; the items may be made as they are asked for."""
+    blocks: list[list[Any]] = [[]]
+    rest = iter(items)
+    while run := list(islice(rest, _RUN)):
+        blocks[-1] += run
+        if len(blocks[-1]) >= _BLOCK:
+            blocks[-1].sort()
+            blocks.append([])
         yield
+    blocks[-1].sort()
     merged: list[Any] = []
-    rest = merge(*runs)
+    rest = merge(*blocks)
     while run := list(islice(rest, _RUN)):
         merged += run
         yield
