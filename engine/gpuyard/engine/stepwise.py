@@ -5,7 +5,7 @@ from heapq import merge
 from itertools import islice
 from typing import Any
 
-_RUN = 32
+_RUN = 16
 """How much is looked at between two pauses: a small part of a millisecond's work."""
 
 _BLOCK = 512
