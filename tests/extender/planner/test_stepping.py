@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Generator
 
-from gpuyard.extender.planner.stepping import SLICE, drain
+from gpuyard.extender.planner.stepping import SLICE, TURNS, drain
 
 
 class Long:
@@ -36,9 +36,9 @@ async def turns_beside(work: Long) -> int:
     return turns
 
 
-async def test_after_each_slice_somebody_else_has_a_turn() -> None:
-    assert await turns_beside(Long(SLICE)) == 10
+async def test_after_each_slice_a_whole_call_can_be_answered() -> None:
+    assert await turns_beside(Long(SLICE)) == 10 * TURNS
 
 
 async def test_short_steps_share_a_slice() -> None:
-    assert await turns_beside(Long(SLICE / 4)) == 2
+    assert await turns_beside(Long(SLICE / 4)) == 2 * TURNS
