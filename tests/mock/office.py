@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable
 
+import msgspec
 from gpuyard.common.kube.changes import Batch, Change
+from gpuyard.common.kube.client import Json
 from gpuyard.common.kube.objects import Meta
 from gpuyard.common.topology.cluster_node import ClusterNode
 from gpuyard.common.topology.maps import ConfigMap, Maps
@@ -13,6 +15,16 @@ from gpuyard.status_updater.pods import Pod
 def a_map(text: str, name: str = "topology", version: int = 1, labels: dict[str, str] | None = None) -> ConfigMap:
     meta = Meta(name=name, uid=f"uid-{name}", resource_version=str(version), labels=labels)
     return ConfigMap(meta, {"topology.yml": text})
+
+
+def marked(node: ClusterNode, patch: Json) -> ClusterNode:
+    """The node as a merge patch of its labels and annotations leaves it."""
+    changes = patch["metadata"]
+    merged = {
+        field: {key: value for key, value in ((getattr(node.metadata, field) or {}) | changes[field]).items() if value}
+        for field in ("labels", "annotations")
+    }
+    return msgspec.structs.replace(node, metadata=msgspec.structs.replace(node.metadata, **merged))
 
 
 class Office:
@@ -83,13 +95,15 @@ class Office:
             gone = self.maps.pop(name)
             self.desk.maps.take(Batch([Change(gone, None)]))
             self.desk.touch_map(gone)
+        for name, patch in due.marks.items():
+            self.put_node(marked(self.nodes[name], patch))
         return due
 
     def settled(self) -> dict[str, str]:
         """The maps when nothing is due any more, without their copies."""
         for _ in range(5):
             due = self.settle()
-            if not (due.texts or due.create or due.delete):
+            if not (due.texts or due.create or due.delete or due.marks):
                 return {name: found.text for name, found in self.maps.items() if not name.startswith("last-good-")}
         raise AssertionError("the updater never comes to rest")
 

@@ -93,7 +93,7 @@ KEYS = {
     "mig-strategy": "`none`, `single`, `mixed`",
     "migStrategy": "`none`, `single`, `mixed`",
     "name": "the resource, with its domain: `example.com/x`",
-    "node-autofill": "what a node has that carries the label `gpuyard.io/mock` and is not listed",
+    "node-autofill": "of nodes that carry `nvidia.com/gpu.deploy.device-plugin=true` and are not listed",
     "nodePoolLabelKey": "the node label that names a node's pool; `run.ai/simulated-gpu-node-pool`",
     "nodePools": "pools by the value of that label",
     "nodes": "nodes by name",

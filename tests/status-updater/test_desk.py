@@ -137,6 +137,25 @@ def test_each_node_of_a_pool_gets_a_map_of_its_own() -> None:
     assert "podGpuUsageStatus" in office.maps["topology-n"].text
 
 
+def test_a_pools_node_is_marked_in_the_round_that_makes_its_map() -> None:
+    office = Office([cluster_node("n", {"pool": "p"})], [a_map(POOLS)])
+    due = office.desk.due()
+    assert "topology-n" in due.create
+    assert due.marks["n"]["metadata"]["labels"] == {"gpuyard.io/mock": "true"}
+
+
+AUTOFILL = "nodes: {}\nconfig: {node-autofill: {gpu-count: 2, gpu-memory: 11441, gpu-product: Tesla-K80}}"
+
+
+@pytest.mark.parametrize("before", [{}, {"gpuyard.io/mock": "true"}])
+def test_a_node_that_is_filled_in_comes_to_rest_with_its_map_and_its_mark(before: dict[str, str]) -> None:
+    asks = {"nvidia.com/gpu.deploy.device-plugin": "true"}
+    office = Office([cluster_node("n", before | asks), cluster_node("other", before)], [a_map(AUTOFILL)])
+    assert set(office.settled()) == {"topology", "topology-n"}
+    assert office.nodes["n"].metadata.labels == asks | {"gpuyard.io/mock": "true"}
+    assert office.nodes["other"].metadata.labels == {}
+
+
 def test_a_changed_pool_changes_its_nodes_maps_and_keeps_the_usage() -> None:
     office = Office([cluster_node("n", {"pool": "p"})], [a_map(POOLS)])
     office.pod("p", pod("p"))

@@ -13,6 +13,7 @@ from gpuyard.common.topology.cluster_node import ClusterNode
 from gpuyard.common.topology.document import TopologyError
 from gpuyard.common.topology.maps import LAST_GOOD, MAIN, PREFIX, ConfigMap, Maps, Sheet, copied, node_named_by
 from gpuyard.common.topology.model import Node, Pool, Topology
+from gpuyard.common.topology.pools import node_of
 from gpuyard.common.topology.specs import PREFIX as PROFILE
 from gpuyard.common.topology.writing import Usages, differs, write
 from gpuyard.status_updater import copies
@@ -101,14 +102,22 @@ class Desk:
         due = Due(
             problems=[p for name in touched if name in self._attributions for p in self._attributions[name].problems]
         )
-        self._maps(due, touched)
+        pools = self._pools()
+        self._maps(due, touched, pools)
         for name in touched & self.nodes.keys():
             node = self.nodes[name]
-            if (patch := marks(node, named.get(name))) is not None:
+            # A pool's node is named before its map has come back from the API server.
+            shown = named.get(name) or (node_of(pools[PREFIX + name], name) if PREFIX + name in pools else None)
+            if (patch := marks(node, shown)) is not None:
                 due.marks[name] = patch
-            if (patch := capacity(node, named.get(name))) is not None:
+            if (patch := capacity(node, shown)) is not None:
                 due.capacity[name] = patch
         return due
+
+    def _pools(self) -> dict[str, Pool]:
+        """The pool of each node that has one, by the name of the node's map."""
+        main = self.maps.sheets.get(MAIN)
+        return assigned(self.nodes.values(), self.maps.pools(), main.topology.nodes if main and main.topology else {})
 
     def _turn(self) -> set[str]:
         """Touched nodes: all that share the common map, and of the others those whose last turn is longest ago."""
@@ -130,11 +139,9 @@ class Desk:
         # What kubelet said is kept while the pod lives, even when it is not said any more.
         self._attributions[name], self._held[name] = found, found.held
 
-    def _maps(self, due: Due, touched: set[str]) -> None:
+    def _maps(self, due: Due, touched: set[str], pools: Mapping[str, Pool]) -> None:
         sheets = self.maps.sheets
         main = sheets.get(MAIN)
-        listed = main.topology.nodes if main and main.topology else {}
-        pools = assigned(self.nodes.values(), self.maps.pools(), listed)
         # Of a common map that could never be read it is not known which pools it has.
         for name in superfluous(sheets, pools) if main is None or main.topology else ():
             due.delete[name] = sheets[name].found.metadata.uid

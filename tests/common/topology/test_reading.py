@@ -68,7 +68,7 @@ def test_a_per_node_document_knows_its_pods_by_uid() -> None:
 
 def test_nodes_that_are_not_listed_can_be_filled_in_by_label() -> None:
     [pool] = read(CLUSTER_STATUS).pools
-    assert (pool.label, pool.value, pool.count) == ("gpuyard.io/mock", "true", 2)
+    assert (pool.label, pool.value, pool.count) == ("nvidia.com/gpu.deploy.device-plugin", "true", 2)
     disabled = CLUSTER_STATUS.replace("node-autofill: {", "node-autofill: {enabled: false, ")
     assert read(disabled).pools == ()
 

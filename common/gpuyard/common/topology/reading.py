@@ -27,6 +27,8 @@ from gpuyard.common.topology.spelling import EXTRAS, NODE, OF_FORM, Spelling
 from gpuyard.common.topology.usage import read_instances, read_usage
 
 MOCK_LABEL = "gpuyard.io/mock"
+AUTOFILL_LABEL = "nvidia.com/gpu.deploy.device-plugin"
+"""What users of the form with `node-autofill` put on their nodes; the mock itself never writes it."""
 MAX_XID = 1023
 NO_PROFILES: Mapping[str, str] = MappingProxyType({})
 
@@ -92,7 +94,7 @@ def _refuse_aliases(nodes: Mapping[str, Element]) -> None:
 
 
 def _autofill(element: Element | None, strategy: MigStrategy) -> tuple[Pool, ...]:
-    """Nodes that the document does not list, but that carry our label."""
+    """Nodes that the document does not list, but whose user asked for a device plugin there."""
     if element is None or element.empty:
         return ()
     settings = element.mapping({"node-autofill"}).get("node-autofill")
@@ -106,7 +108,7 @@ def _autofill(element: Element | None, strategy: MigStrategy) -> tuple[Pool, ...
     hardware = read_hardware(
         {}, read_product(found["gpu-product"]), read_memory(found["gpu-memory"]), strategy, profile=None
     )
-    return (Pool("node-autofill", MOCK_LABEL, "true", found["gpu-count"].number(0, MAX_GPUS), hardware),)
+    return (Pool("node-autofill", AUTOFILL_LABEL, "true", found["gpu-count"].number(0, MAX_GPUS), hardware),)
 
 
 def _node(name: str, element: Element, spelling: Spelling, strategy: MigStrategy) -> Node:
