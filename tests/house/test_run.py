@@ -125,6 +125,11 @@ def test_soak_runs_the_same_grounds_with_the_long_tests() -> None:
         assert not stage.may_be_empty
 
 
+def test_the_quick_run_needs_no_cluster_and_leaves_nothing_to_chance() -> None:
+    assert [stage.name for stage in run.QUICK] == ["lint", "types", "unit"]
+    assert run.QUICK[-1].commands[0][-2:] == ("-m", "not chance")
+
+
 def test_a_stage_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         run.main(["unit", "units"])
