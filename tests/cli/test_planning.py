@@ -129,6 +129,13 @@ def test_explain_tells_who_was_tried_for_a_pod(tmp_path: Path) -> None:
     assert "consolidate: without project-c/training-job-2" in out
 
 
+def test_explain_tells_for_whose_failure_nobody_was_tried(tmp_path: Path) -> None:
+    running = pod("r", 8, on="node-1", priority=50)
+    given = (node(), queue(), running, pod("a", 9, priority=75), pod("b", 9, priority=75))
+    out = plan(tmp_path, *given, args=("--explain", "default/b")).out
+    assert "preempt: nobody was tried, as default/a asks for no more and found no room" in out
+
+
 @pytest.mark.parametrize("output", ["json", "yaml"])
 def test_explain_is_for_people(tmp_path: Path, output: str) -> None:
     assert plan(tmp_path, *TWO, args=("--explain", "default/b", "-o", output)).code == 2

@@ -1,7 +1,11 @@
 """What has failed is not tried again in another dress, and what is easier is."""
 
 from gpuyard.engine.failures import Equals, Harder, chunk_key
-from gpuyard.engine.model import PodTerm, Shape
+from gpuyard.engine.model import Offer, PodTerm, Shape
+from gpuyard.engine.plan import Cycle
+from gpuyard.engine.reporter import Recorder, Step
+from gpuyard.engine.result import Evict, Reason
+from gpuyard.engine.settings import Settings
 
 from tests.engine.builders import Yard, yard
 
@@ -18,14 +22,15 @@ class Case:
     """What failed in one phase, asked by workloads' names."""
 
     def __init__(self, some: Yard) -> None:
-        self._scratch = some.cycle(phases=()).scratch
-        self._harder = Harder(self._scratch)
+        cycle = some.cycle(phases=())
+        self._scratch = cycle.scratch
+        self._harder = Harder(self._scratch, cycle.standing)
 
     def fails(self, name: str, scope: str = "") -> None:
         self._harder.remember(self._scratch.team(f"ns/{name}"), scope)
 
     def hopeless(self, name: str, scope: str = "") -> bool:
-        return self._harder.hopeless(self._scratch.team(f"ns/{name}"), scope)
+        return self._harder.failed_before(self._scratch.team(f"ns/{name}"), scope) is not None
 
 
 def test_the_like_of_one_that_failed_is_hopeless() -> None:
@@ -66,6 +71,43 @@ def test_who_may_stand_elsewhere_is_not_hopeless() -> None:
     case = Case(some.pending("a", name="free"))
     case.fails("bound")
     assert not case.hopeless("free")
+
+
+def test_who_cannot_be_preempted_does_not_stop_who_can() -> None:
+    case = Case(yard().queue("a").pending("a", name="hard", preemptible=False).pending("a", name="soft"))
+    case.fails("hard")
+    assert not case.hopeless("soft")
+
+
+def test_a_promise_to_one_says_nothing_of_its_like() -> None:
+    case = Case(lined_up(promised=1, other=1).promise("node-1", to="promised", queue="a"))
+    case.fails("promised")
+    assert not case.hopeless("other")
+
+
+def test_a_pod_over_its_quota_does_not_keep_its_queue_from_preempting() -> None:
+    some = yard().nodes(1, gpus=4).queue("a", quota=2).running("a", 2, preemptible=False, priority=100).running("a", 2)
+    some.pending("a", name="hard", preemptible=False, priority=100).pending("a", name="soft", priority=75)
+    told = some.plan()
+    assert told.evicted == ["a-4"]
+    assert told.reason("hard") is Reason.NON_PREEMPTIBLE_OVER_QUOTA
+    assert told.placed("soft") == ["soft"]
+
+
+def test_a_pod_that_kube_scheduler_offers_no_node_does_not_stop_its_like() -> None:
+    some = yard().nodes(1, gpus=4).queue("a", quota=4).running("a", 4)
+    snapshot = some.pending("a", name="first", priority=75).pending("a", name="second", priority=75).snapshot()
+    cycle = Cycle(snapshot.with_offer("ns/first", Offer(nodes=frozenset())), Settings())
+    assert [action.pod for action in cycle.run().actions if isinstance(action, Evict)] == ["ns/a-4"]
+
+
+def test_who_is_passed_over_is_reported_with_whose_failure_stopped_it() -> None:
+    some = yard().nodes(1).queue("a").running("a", gpus=8).pending("a", 2, gpus=9, priority=75)
+    recorder = Recorder()
+    Cycle(some.snapshot(), Settings(), recorder).run()
+    assert [step for step in recorder.steps if step.what == "skipped"] == [
+        Step("skipped", "ns/a-3", ("preempt", "ns/a-2"))
+    ]
 
 
 def test_a_chunk_of_the_same_shapes_fails_as_the_first_did() -> None:

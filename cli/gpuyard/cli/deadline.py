@@ -39,6 +39,10 @@ class Deadline(Silent):
         """See `Reporter`."""
         self._look()
 
+    def skipped(self, phase: Phase, workload: str, like: str) -> None:  # noqa: ARG002
+        """See `Reporter`."""
+        self._look()
+
     def _look(self) -> None:
         if self._clock() > self._end:
             raise TooLong(self._seconds)

@@ -59,6 +59,8 @@ def _step(step: Step) -> str:
             return f"{phase}: without {', '.join(map(str, victims))} {room}"
         case "dropped", (phase, victim):
             return f"{phase}: {victim} can stay, the plan works without it"
+        case "skipped", (phase, like):
+            return f"{phase}: nobody was tried, as {like} asks for no more and found no room that the rules allow"
         case _:
             return f"{step.about}: {step.what}"
 

@@ -2,13 +2,15 @@
 
 `Equals` remembers chunks of exactly the same shapes: while places only get fewer, they fail the same way. `Harder` is
 for the searches for victims: a workload with the same constraints as one that failed, and not easier, is passed over.
+Who cannot be preempted is bound by its quota as well, so that its failure says nothing of those who can.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gpuyard.engine.amounts import at_most
 from gpuyard.engine.gang import Team
 from gpuyard.engine.model import Amounts, Pod, Shape
+from gpuyard.engine.placement import Standing
 from gpuyard.engine.scratch import Scratch
 from gpuyard.engine.snapshot import claim
 
@@ -40,37 +42,44 @@ def chunk_key(team: Team, pods: Sequence[Pod]) -> _Key | None:
 
 
 class Harder:
-    """The easiest workloads that failed, by their constraints."""
+    """The easiest workloads that failed, by their constraints; `standing` are the places promised to pods."""
 
-    def __init__(self, scratch: Scratch) -> None:
+    def __init__(self, scratch: Scratch, standing: Mapping[str, Standing]) -> None:
         self._scratch = scratch
-        self._failed: dict[_Key, list[Amounts]] = {}
+        self._standing = standing
+        self._failed: dict[_Key, tuple[list[Amounts], str]] = {}
 
-    def hopeless(self, team: Team, scope: str = "") -> bool:
-        """Whether a workload that was not harder has failed."""
+    def failed_before(self, team: Team, scope: str = "") -> str | None:
+        """A workload that was not harder than this one and has failed; None if there is none."""
         failed = self._failed.get(self._key(team, scope))
         sizes = self._sizes(team)
-        if failed is None or (len(failed) < len(sizes) and not sizes):
-            return False
-        if len(failed) > len(sizes):
-            return False
-        return not any(size != other and at_most(size, other) for size, other in zip(sizes, failed, strict=False))
+        if failed is None or len(failed[0]) > len(sizes):
+            return None
+        easier = any(size != other and at_most(size, other) for size, other in zip(sizes, failed[0], strict=False))
+        return None if easier else failed[1]
 
     def remember(self, team: Team, scope: str = "") -> None:
         """Note a failure."""
         key, sizes = self._key(team, scope), self._sizes(team)
         known = self._failed.get(key)
-        smaller = known is None or (len(sizes) <= len(known) and all(map(at_most, sizes, known)))
+        smaller = known is None or (len(sizes) <= len(known[0]) and all(map(at_most, sizes, known[0])))
         if smaller:
-            self._failed[key] = sizes
+            self._failed[key] = sizes, team.workload.key
 
     def _sizes(self, team: Team) -> list[Amounts]:
         memory = self._scratch.snapshot.fleet.smallest_gpu
         return sorted(claim(pod.shape, memory) for pod in team.pods if self._scratch.waits(pod))
 
     def _key(self, team: Team, scope: str) -> _Key:
-        waiting = {(pod.group, _constraints(pod.shape)) for pod in team.pods if self._scratch.waits(pod)}
-        return (scope, team.workload.gang.topology, frozenset(waiting))
+        waiting = {
+            (pod.group, _constraints(pod.shape), self._said_of(pod)) for pod in team.pods if self._scratch.waits(pod)
+        }
+        return (scope, team.workload.preemptible, team.workload.gang.topology, frozenset(waiting))
+
+    def _said_of(self, pod: Pod) -> _Key:
+        """What promises and kube-scheduler make of one pod among others of its shape."""
+        offer = self._scratch.snapshot.offers.get(pod.key)
+        return (self._standing.get(pod.key), offer and (offer.nodes, offer.refused))
 
 
 def _constraints(shape: Shape) -> _Key:

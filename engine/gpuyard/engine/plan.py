@@ -211,11 +211,15 @@ class Cycle:
     def _search_all(self, phase: Phase, gate: Callable[[Team], bool], make: Callable[[Backlog], Rules]) -> Steps:
         backlog = yield from self._line_up()
         line, rules = WaitingLine.of(self.scratch, backlog), make(backlog)
-        harder = Harder(self.scratch)
+        harder = Harder(self.scratch, self.standing)
         while (team := line.pop()) is not None:
             yield
             scope = "" if phase == "consolidate" else team.workload.queue or ""
-            if not gate(team) or self._is_delayed(team) or harder.hopeless(team, scope):
+            if not gate(team) or self._is_delayed(team):
+                continue
+            like = harder.failed_before(team, scope)
+            if like is not None:
+                self._reporter.skipped(phase, team.workload.key, like)
                 continue
             self._release(team)
             self.guard.denied.clear()

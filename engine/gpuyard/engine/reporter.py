@@ -25,6 +25,9 @@ class Reporter(Protocol):
     def dropped(self, phase: Phase, workload: str, victim: str) -> None:
         """A victim was left out again: the plan works without it."""
 
+    def skipped(self, phase: Phase, workload: str, like: str) -> None:
+        """No victims were tried for a workload, as there are none for `like`, which asks for no more."""
+
 
 class Silent:
     """Hears nothing, at no cost."""
@@ -42,6 +45,9 @@ class Silent:
         """See `Reporter`."""
 
     def dropped(self, phase: Phase, workload: str, victim: str) -> None:
+        """See `Reporter`."""
+
+    def skipped(self, phase: Phase, workload: str, like: str) -> None:
         """See `Reporter`."""
 
 
@@ -78,3 +84,7 @@ class Recorder:
     def dropped(self, phase: Phase, workload: str, victim: str) -> None:
         """See `Reporter`."""
         self.steps.append(Step("dropped", workload, (phase, victim)))
+
+    def skipped(self, phase: Phase, workload: str, like: str) -> None:
+        """See `Reporter`."""
+        self.steps.append(Step("skipped", workload, (phase, like)))
