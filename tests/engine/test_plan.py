@@ -55,6 +55,15 @@ def test_with_no_moves_allowed_an_empty_node_is_opened_at_once() -> None:
     assert some.plan(keep_nodes_empty=True, max_moved=0).started == {"p": "node-2"}
 
 
+def test_where_consolidation_is_no_phase_nobody_moves_for_the_sake_of_empty_nodes() -> None:
+    some = (
+        yard().nodes(3, gpus=4).queue("a", quota=12).running("a", gpus=2, on="node-1").running("a", gpus=2, on="node-2")
+    )
+    told = some.pending("a", gpus=4, name="p").plan(keep_nodes_empty=True, phases=("allocate",))
+    assert told.evicted == []
+    assert told.started == {"p": "node-3"}
+
+
 def test_phases_run_in_the_order_in_which_they_are_named() -> None:
     assert scattered().plan(phases=("allocate",)).evicted == []
     assert scattered().plan(phases=("consolidate",)).waits() == []

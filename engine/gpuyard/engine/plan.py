@@ -161,7 +161,7 @@ class Cycle:
         started = self.starter.start(team, pods)
         if started:
             self._started(team, pods)
-        elif self.settings.max_moved and self._may_consolidate(team) and not self._is_delayed(team):
+        elif self._moves_others and self._may_consolidate(team) and not self._is_delayed(team):
             rules = self._consolidation((yield from self._line_up()))
             found = yield from Search(self.scratch, self.starter, rules, self._reporter, team).solve()
             if found is not None:
@@ -198,8 +198,13 @@ class Cycle:
 
     # --- phases that take from others
 
+    @property
+    def _moves_others(self) -> bool:
+        """Whether the settings let anybody be moved."""
+        return bool(self.settings.max_moved) and "consolidate" in self.settings.phases
+
     def _consolidate(self) -> Steps:
-        if self.settings.max_moved:
+        if self._moves_others:
             yield from self._search_all("consolidate", self._may_consolidate, self._consolidation)
 
     def _reclaim(self) -> Steps:
