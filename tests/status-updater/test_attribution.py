@@ -4,7 +4,7 @@ import pytest
 from gpuyard.common.topology.model import Node, Owner, Usage
 from gpuyard.common.topology.reading import read
 from gpuyard.common.topology.utilization import BUSY, IDLE, Script, Span
-from gpuyard.common.topology.writing import with_usage
+from gpuyard.common.topology.writing import with_usage, write
 from gpuyard.status_updater.attribution import Attribution, attribute, recorded
 from gpuyard.status_updater.pods import Pod
 from hypothesis import given
@@ -207,6 +207,76 @@ def test_pods_with_a_fraction_share_the_lowest_gpu_with_room() -> None:
     assert [at(found, device)[1] for device in ("a", "b")] == [11440, 5720]
 
 
+def where(found: Attribution) -> dict[str, set[str]]:
+    """The pods on each device."""
+    return {device: {share.uid.removeprefix("uid-") for share in usage.shares} for device, usage in found.usage.items()}
+
+
+P, Q, R = part("p", age=1), part("q", age=2), part("r", age=3)
+
+
+def test_a_part_stays_where_it_was_when_an_older_one_goes() -> None:
+    first = attribute(node(), [P, Q, R], {})
+    assert where(attribute(node(), [Q, R], first.held)) == {"a": {"q"}, "b": {"r"}}
+
+
+def test_a_whole_gpu_by_rule_is_not_one_that_pods_share() -> None:
+    first = attribute(node(), [P], {})
+    assert where(attribute(node(), [P, pod("w", age=0)], first.held)) == {"a": {"p"}, "b": {"w"}}
+    full = attribute(node("[{id: a}]"), [P, pod("w", age=0)], first.held)
+    assert where(full) == {"a": {"p"}}
+    assert [problem.pod.metadata.name for problem in full.problems] == ["w"]
+
+
+def test_a_part_gives_way_to_a_pod_that_kubelet_gave_its_gpu() -> None:
+    first = attribute(node(), [P], {})
+    whole = pod("w", age=2, statuses=[running("c", "a")])
+    assert where(attribute(node(), [P, whole], first.held)) == {"a": {"w"}, "b": {"p"}}
+
+
+def test_a_part_stays_on_a_gpu_that_falls_ill_and_no_other_comes() -> None:
+    first = attribute(node(), [P], {})
+    ill = node("[{id: a, health: unhealthy}, {id: b}]")
+    assert where(attribute(ill, [P, Q], first.held)) == {"a": {"p"}, "b": {"q"}}
+
+
+def test_a_group_stays_when_its_first_pod_goes() -> None:
+    grouped = [part(name, "0.3", age, runai_gpu_group="g") for age, name in enumerate("qr")]
+    filler = part("p", "1", age=0)
+    first = attribute(node(), [filler, *grouped], {})
+    assert where(first) == {"a": {"p"}, "b": {"q", "r"}}
+    assert where(attribute(node(), grouped[1:], first.held)) == {"b": {"r"}}
+
+
+def test_a_group_moves_to_the_reservation_that_comes_for_it() -> None:
+    grouped = part("p", runai_gpu_group="g")
+    first = attribute(node(), [grouped], {})
+    keeper = pod("keep", namespace="runai-reservation", labels={"runai-gpu-group": "g"}, statuses=[running("c", "b")])
+    assert where(attribute(node(), [grouped, keeper], first.held)) == {"b": {"p"}}
+
+
+def test_parts_and_replicas_stay_where_they_were_when_the_updater_starts_anew() -> None:
+    shared = node(extra=", sharing: {strategy: time-slicing, replicas: 2}")
+    for kind, made, others in ((node(), [P, Q, R], [P]), (shared, [pod(n, age=i) for i, n in enumerate("pqr")], [])):
+        first = attribute(kind, made, {})
+        left = [each for each in made[1:] if each not in others]
+        text = write("nodes: {n: {gpu-product: x, gpu-memory: 11441, gpus: [{id: a}, {id: b}]}}", {"n": first.usage})
+        written = with_usage(kind, {gpu.id: gpu.usage for gpu in read(text).nodes["n"].gpus})
+        assert where(attribute(kind, left, recorded(written, left))) == {"a": {"q"}, "b": {"r"}}
+
+
+@pytest.mark.parametrize("index", ["0", "a"])
+def test_a_part_of_a_named_gpu_is_there_or_nowhere(index: str) -> None:
+    asking = pod("n", [container(gpus=0)], annotations={"gpu-fraction": "0.6", "runai-gpu": index}, age=9)
+    assert where(attribute(node(), [pod("w"), asking], {})) == {"a": {"n"}, "b": {"w"}}
+    for before in ([pod("w")], [P]):
+        first = attribute(node(), before, {})
+        found = attribute(node(), [*before, asking], first.held)
+        assert where(found) == where(first)
+        [problem] = found.problems
+        assert problem.note == f"asks for 0.6 of a GPU, GPU {index} on n, which it names, has not so much room"
+
+
 def test_a_group_stays_with_its_reservation_whatever_came_first() -> None:
     keeper = pod("keep", namespace="runai-reservation", labels={"runai-gpu-group": "g"}, statuses=[running("c", "b")])
     sharing = part("p", "0.25", runai_gpu_group="g")
@@ -357,6 +427,24 @@ def test_an_updater_that_starts_anew_goes_on_where_the_topology_stands(steps: li
         return
     restarted = recorded(with_usage(BIG, found.usage), pods.values())
     assert attribute(BIG, pods.values(), restarted).usage == found.usage
+
+
+@given(STEPS)
+def test_nobody_moves_while_others_come_and_go_and_updaters_start_anew(steps: list[tuple[str, str, int]]) -> None:
+    pods: dict[str, Pod] = {}
+    found = Attribution()
+    for age, (what, name, kind) in enumerate(steps):
+        pods.pop(name, None)
+        if what == "come":
+            new = f"{name}-{age}"
+            pods[name] = part(new, "0.5", age) if kind == 1 else pod(new, age=age)
+        stay = {each.metadata.name for each in pods.values()}
+        held = {user: device for device, users in where(found).items() for user in users & stay}
+        restarted = recorded(with_usage(node(), found.usage), pods.values())
+        assert attribute(node(), pods.values(), restarted).usage == attribute(node(), pods.values(), found.held).usage
+        found = attribute(node(), pods.values(), found.held)
+        now = {user: device for device, users in where(found).items() for user in users}
+        assert {user: now.get(user) for user in held} == held
 
 
 @given(st.permutations([pod(name, age=age) for age, name in enumerate("pqrst")]))

@@ -4,6 +4,7 @@
     2  kubelet said it earlier, or a device was given by rule earlier: still that, as long as nobody else has it
     3  otherwise: the lowest free index, the oldest pod first
 
+Parts of GPUs keep to rules 2 and 3 as well, and a GPU of which pods have parts is not free for others as a whole.
 A pod that asks for more than is left gets nothing, and a problem says so: never fewer silently.
 
 Slots of a pod: one for each device its main containers ask for, then those that only an init container asks for, then
@@ -18,12 +19,14 @@ from gpuyard.common.topology.ids import physical_id
 from gpuyard.common.topology.model import Node, Owner, Share, Usage
 from gpuyard.common.topology.resources import offers
 from gpuyard.common.topology.utilization import IDLE
-from gpuyard.status_updater.parts import choose, part
+from gpuyard.status_updater.parts import Space, choose, keep, lacking, named_gpu, part
 from gpuyard.status_updater.pods import RESERVED_INDEX, Container, Pod, utilization
 
 MISSING = "GpusMissing"
 REFUSED = "UtilizationRefused"
 PART_REFUSED = "GpuPartRefused"
+PART = "part"
+"""Stands for a resource where a pod asks for parts of GPUs, which have no name as a resource."""
 
 
 class Place(NamedTuple):
@@ -68,7 +71,7 @@ def attribute(node: Node, pods: Iterable[Pod], before: Held) -> Attribution:
     found = Attribution()
     holding = sorted((pod for pod in pods if pod.holds), key=lambda pod: pod.age)
     taken = _whole(node, holding, before, found)
-    taken += _shared(node, holding, taken, found)
+    taken += _shared(node, holding, taken, before, found)
     found.usage = _usage(node, taken, found)
     return found
 
@@ -80,6 +83,7 @@ def _whole(node: Node, pods: Sequence[Pod], before: Held, found: Attribution) ->
     offered = offers(node)
     free = {name: [offer.id for offer in each] for name, each in offered.items()}
     ill = {offer.id for each in offered.values() for offer in each if not offer.healthy}
+    lent = _lent(node, pods, before)
     needs = {place: count for pod in pods for place, count in _needs(pod).items()}
     exact = {place: ids for pod in pods for place, ids in _given(pod, needs).items()}
     for place, ids in exact.items():
@@ -89,7 +93,7 @@ def _whole(node: Node, pods: Sequence[Pod], before: Held, found: Attribution) ->
             _take(free, place.resource, ids)
             exact[place] = ids
     for name, devices in free.items():
-        free[name] = [device for device in devices if device not in ill]
+        free[name] = [device for device in devices if device not in ill and physical_id(device) not in lent]
     for pod in pods:
         _by_rule(node, pod, needs, exact, free, found)
     found.held = exact
@@ -201,22 +205,42 @@ def _running_init(pod: Pod) -> Container | None:
 # ---- parts of a device --------------------------------------------------------------------------------------------
 
 
-def _shared(node: Node, pods: Sequence[Pod], whole: Sequence[_Taken], found: Attribution) -> list[_Taken]:
+def _shares(pod: Pod) -> bool:
+    return bool(pod.spec.containers) and pod.concerned and not pod.reservation and not _needs(pod)
+
+
+def _part_of(pod: Pod) -> Place:
+    """Where it stands in what is remembered that a pod has parts of GPUs."""
+    return Place(pod.metadata.uid, pod.spec.containers[0].name, PART)
+
+
+def _lent(node: Node, pods: Sequence[Pod], before: Held) -> set[str]:
+    """GPUs of which pods have parts already, or that they name. A group with a reservation goes where that is."""
+    kept = {group for pod in pods if pod.reservation for group in pod.groups}
+    sharing = [pod for pod in pods if _shares(pod) and not kept & set(pod.groups)]
+    known = {device for pod in sharing for device in before.get(_part_of(pod), ())}
+    return known | {named_gpu(node, pod) for pod in sharing}
+
+
+def _shared(node: Node, pods: Sequence[Pod], whole: Sequence[_Taken], before: Held, found: Attribution) -> list[_Taken]:
     """Pods that ask for a part of a GPU by annotation, or whose group shares one."""
     keeping = [each for each in whole if each.pod.reservation]
     groups = {group: physical_id(each.device) for each in keeping for group in each.pod.groups}
     full = {physical_id(each.device) for each in whole if not each.pod.reservation}
-    room = {gpu.id: 1.0 for gpu in node.gpus if gpu.healthy and gpu.id not in full}
+    space = Space(node, groups, {gpu.id: 1.0 for gpu in node.gpus if gpu.id not in full})
+    asking = {_part_of(pod): (pod, part(pod)[0]) for pod in pods if _shares(pod)}
+    kept = {place: keep(space, *each, before.get(place, ())) for place, each in asking.items()}
+    for gpu in node.gpus:
+        if not gpu.healthy:
+            space.room.pop(gpu.id, None)
     taken: list[_Taken] = []
-    for pod in pods:
-        if pod.reservation or not pod.spec.containers or _needs(pod) or not pod.concerned:
-            continue
-        wanted, _ = part(pod)
-        devices = choose(node, pod, wanted, groups, room)
-        if not devices:
-            note = f"asks for {wanted}, no GPU on {node.name} has so much room; none is shown for it"
-            found.problems.append(Problem(pod, MISSING, note))
-        taken += [_Taken(pod, pod.spec.containers[0].name, device) for device in devices]
+    for place, each in asking.items():
+        devices = kept[place] or choose(space, *each)
+        if devices:
+            found.held[place] = tuple(devices)
+        else:
+            found.problems.append(Problem(each[0], MISSING, lacking(space, *each)))
+        taken += [_Taken(each[0], place.container, device) for device in devices]
     return taken
 
 
@@ -291,6 +315,8 @@ def recorded(node: Node, pods: Iterable[Pod]) -> dict[Place, tuple[str, ...]]:
 
 def _open_place(pod: Pod, resource: str, container: str, found: Held) -> Place | None:
     """A container of a pod, that of a name if one is given, which still misses a device of this resource."""
+    if _shares(pod):
+        return _part_of(pod)
     needs = _needs(pod).items()
     fitting = (place for place, count in needs if place.resource == resource and len(found.get(place, ())) < count)
     return next((place for place in fitting if container in {"", place.container}), None)

@@ -1,9 +1,10 @@
 """Pods that ask for parts of GPUs by annotation, and which GPUs they share.
 
 A pod goes onto the GPUs of its groups; a group's first pod, and a pod without one, onto the lowest index with room.
+Who has been put somewhere stays there. A GPU that the pod's annotation names is the only one for it.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from gpuyard.common.topology.model import Node
@@ -61,30 +62,62 @@ def _whole(text: str) -> int:
     return int(text) if text.isdecimal() and len(text) < 10 else 0  # noqa: PLR2004 - more digits than any GPU has MiB
 
 
-def choose(node: Node, pod: Pod, wanted: Part, groups: dict[str, str], room: dict[str, float]) -> list[str]:
+class Space(NamedTuple):
+    """A node while pods are put onto its GPUs."""
+
+    node: Node
+    groups: dict[str, str]
+    """The GPU of each group."""
+    room: dict[str, float]
+    """What is left of each GPU that may be given in parts."""
+
+
+def keep(space: Space, pod: Pod, wanted: Part, known: Sequence[str]) -> list[str]:
+    """The GPUs that a pod had before, where it may stay; none when it has to be chosen anew."""
+    told = {space.groups[group] for group in pod.groups if group in space.groups}
+    count = max(wanted.devices, len(told))
+    if not told and (named := named_gpu(space.node, pod)):
+        told = {named}
+    stays = len(known) == count and told <= set(known) <= space.room.keys()
+    return _put(space, pod, wanted, list(known)) if stays else []
+
+
+def choose(space: Space, pod: Pod, wanted: Part) -> list[str]:
     """The GPUs of a pod, which are taken from the room; none when there are not enough."""
-    share = wanted.room(node.hardware.memory)
-    chosen = list(dict.fromkeys(groups[group] for group in pod.groups if group in groups))
+    chosen = list(dict.fromkeys(space.groups[group] for group in pod.groups if group in space.groups))
+    named = "" if chosen else named_gpu(space.node, pod)
     for _ in range(wanted.devices - len(chosen)):
-        device = _named(node, pod, chosen) or _with_room(room, share, chosen)
+        among = [named] if named and not chosen else space.room
+        device = _with_room(space, wanted, [each for each in among if each not in chosen])
         if device is None:
             return []
         chosen.append(device)
-    fresh = [device for device in chosen if device not in groups.values()]
-    groups |= dict(zip((group for group in pod.groups if group not in groups), fresh, strict=False))
-    for device in chosen:
-        room[device] = room.get(device, 1.0) - share
-    return chosen
+    return _put(space, pod, wanted, chosen)
 
 
-def _named(node: Node, pod: Pod, chosen: Collection[str]) -> str | None:
-    """The GPU that an annotation names by its index or id."""
+def lacking(space: Space, pod: Pod, wanted: Part) -> str:
+    """Why nothing could be chosen for a pod."""
+    node = space.node.name
+    if wanted.devices == 1 and named_gpu(space.node, pod):
+        return f"asks for {wanted}, GPU {pod.annotation(INDEX)} on {node}, which it names, has not so much room"
+    return f"asks for {wanted}, no GPU on {node} has so much room; none is shown for it"
+
+
+def _put(space: Space, pod: Pod, wanted: Part, devices: list[str]) -> list[str]:
+    fresh = [device for device in devices if device not in space.groups.values()]
+    new = [group for group in pod.groups if group not in space.groups]
+    space.groups.update(zip(new, fresh, strict=False))
+    share = wanted.room(space.node.hardware.memory)
+    space.room.update({device: space.room[device] - share for device in devices if device in space.room})
+    return devices
+
+
+def named_gpu(node: Node, pod: Pod) -> str:
+    """The GPU that an annotation names by its index or id; empty when it names none."""
     named = pod.annotation(INDEX)
-    if chosen:
-        return None
-    return next((gpu.id for gpu in node.gpus if named in {str(gpu.index), gpu.id}), None)
+    return next((gpu.id for gpu in node.gpus if named in {str(gpu.index), gpu.id}), "")
 
 
-def _with_room(room: Mapping[str, float], share: float, chosen: Collection[str]) -> str | None:
-    fitting = (device for device, left in room.items() if left + _ROUNDING >= share and device not in chosen)
-    return next(fitting, None)
+def _with_room(space: Space, wanted: Part, devices: Iterable[str]) -> str | None:
+    share = wanted.room(space.node.hardware.memory) - _ROUNDING
+    return next((device for device in devices if space.room.get(device, -1.0) >= share), None)

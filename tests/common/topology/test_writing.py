@@ -120,11 +120,13 @@ def test_an_idle_status_block_is_left_as_the_user_wrote_it() -> None:
     assert write(CLUSTER_STATUS, {}) == CLUSTER_STATUS
 
 
-def test_in_the_seeds_form_several_constant_pods_are_one_sum() -> None:
+def test_in_the_seeds_form_several_constant_pods_are_one_sum_and_who_they_are() -> None:
     both = Usage(Owner("team", "p", "c"), (Share("u1", Span(70, 70), 5), Share("u2", Span(60, 60), 6)))
-    metrics = first(write(SEED, {"node-a": {G1: both}}), "metrics")
+    busy = write(SEED, {"node-a": {G1: both}})
+    metrics = first(busy, "metrics")
     assert isinstance(metrics, dict)
     assert (metrics["utilization"], metrics["fb-used"]) == (100, 11)
+    assert read(busy).nodes["node-a"].gpus[0].usage == both
 
 
 def test_in_the_seeds_form_several_pods_that_change_are_kept_apart() -> None:

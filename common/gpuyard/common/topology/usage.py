@@ -121,9 +121,11 @@ def _plain_metrics(usage: Usage) -> Plain:
     if all(_constant(share.utilization) for share in usage.shares):
         plain["utilization"] = usage.utilization(0.0)
         plain["fb-used"] = sum(share.fb_used for share in usage.shares)
-        return plain
-    if len(usage.shares) == 1:
+        if len(usage.shares) == 1:
+            return plain
+    elif len(usage.shares) == 1:
         return plain | _plain_share(usage.shares[0], METRICS) | {"uid": usage.shares[0].uid}
+    # The sums are for those who read; an updater that starts anew needs to know who the others are.
     return plain | {"shares": {share.uid: _plain_share(share, METRICS) for share in usage.shares}}
 
 
