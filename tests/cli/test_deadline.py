@@ -70,6 +70,23 @@ def test_the_command_prints_no_plan_and_says_what_to_do(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("hurried")
+def test_an_explanation_has_to_be_ready_in_time_as_well(tmp_path: Path) -> None:
+    given = (node(), queue("team-a", 8), pod("a", 9))
+    assert plan(tmp_path, *given, args=("--timeout", "10", "-o", "json")).code == 0
+    result = plan(tmp_path, *given, args=("--timeout", "10", "--explain", "default/a"))
+    assert (result.code, result.out) == (2, "")
+    assert "not planned within 10 s" in result.err
+
+
+@pytest.mark.usefixtures("hurried")
+def test_a_table_is_printed_in_time_without_the_advice_that_is_not_ready(tmp_path: Path) -> None:
+    result = plan(tmp_path, node(), queue("team-a", 8), pod("a", 9), args=("--timeout", "10"))
+    assert result.code == 0
+    assert "default/a  9     team-a" in result.out
+    assert "WHAT WOULD HELP\n  not found in time; ask by gpuyard plan --explain default/a" in result.out
+
+
+@pytest.mark.usefixtures("hurried")
 def test_of_many_snapshots_only_the_slow_one_has_no_answer(tmp_path: Path) -> None:
     for name, count in (("1.json", 8), ("2.json", 1)):
         items = [node(), queue("team-a", 8), *(pod(f"p{n}") for n in range(count))]

@@ -11,9 +11,12 @@ import msgspec
 import yaml
 from gpuyard.cli.answer import answer
 from gpuyard.cli.checks import verdicts
+from gpuyard.cli.deadline import Deadline
 from gpuyard.cli.drawing import Page
 from gpuyard.cli.story import story
 from gpuyard.cli.table import table
+from gpuyard.cli.trace import trace
+from gpuyard.engine.explain import Explanation
 from gpuyard.engine.kube.faults import Fault
 from gpuyard.engine.result import Outcome
 from gpuyard.engine.settings import Settings
@@ -28,8 +31,12 @@ class Planned(NamedTuple):
     before: Snapshot
     settings: Settings
     outcome: Outcome
+    deadline: Deadline
+    """What may still be looked for has to be found before it."""
     checks: tuple[str, ...] = ()
     """Pods of which it is asked whether they end up placed."""
+    explained: Explanation | None = None
+    """All there is to know about one pod, where only that is asked for."""
 
 
 def as_json(planned: Planned) -> str:
@@ -67,8 +74,10 @@ def _yaml(document: object) -> str:
 
 def as_table(planned: Planned) -> str:
     """The plan for people; in colour and as wide as the terminal where there is one."""
+    if planned.explained is not None:
+        return trace(planned.explained, planned.before, page())
     answers = verdicts(planned.before, planned.outcome, planned.checks)
-    text = table(planned.before, planned.settings, planned.outcome, page())
+    text = table(planned.before, planned.settings, planned.outcome, page(), planned.deadline)
     return _headed(planned, "".join(f"{line}\n" for line in answers) + text)
 
 

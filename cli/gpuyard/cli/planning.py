@@ -9,9 +9,8 @@ import click
 import msgspec
 from gpuyard.cli.checks import is_placed
 from gpuyard.cli.deadline import Deadline, TooLong
-from gpuyard.cli.output import MACHINES, PRINTERS, Planned, faulty, page
+from gpuyard.cli.output import MACHINES, PRINTERS, Planned, faulty
 from gpuyard.cli.reading import read
-from gpuyard.cli.trace import trace
 from gpuyard.engine.explain import explain as explained
 from gpuyard.engine.kube.faults import Fault, Unreadable
 from gpuyard.engine.kube.times import moment
@@ -70,7 +69,7 @@ def _one(asked: Request, paths: Sequence[str]) -> int:
     except Unreadable as unreadable:
         click.echo(str(unreadable), err=True)
         return BAD_INPUT
-    click.echo(_explained(planned, asked.explain) if asked.explain else PRINTERS[asked.output](planned), nl=False)
+    click.echo(PRINTERS[asked.output](planned), nl=False)
     return _checked(planned)
 
 
@@ -98,11 +97,13 @@ def _planned(asked: Request, paths: Sequence[str], name: str) -> Planned:
     for note in notes:
         click.echo(f"{name}: {note}" if name else note, err=True)
     _known(snapshot, asked)
+    deadline = Deadline(asked.timeout)
     try:
-        outcome = settle(snapshot, asked.settings, Deadline(asked.timeout))
+        outcome = settle(snapshot, asked.settings, deadline)
+        told = explained(snapshot, asked.settings, asked.explain, outcome, deadline) if asked.explain else None
     except TooLong as over:
         raise Unreadable([Fault(name or ", ".join(paths), "", "", str(over))]) from None
-    return Planned(name, snapshot, asked.settings, outcome, asked.checks)
+    return Planned(name, snapshot, asked.settings, outcome, deadline, asked.checks, told)
 
 
 def _known(snapshot: Snapshot, asked: Request) -> None:
@@ -112,11 +113,6 @@ def _known(snapshot: Snapshot, asked: Request) -> None:
                 near = get_close_matches(pod, snapshot.pods, n=1)
                 hint = f"; did you mean {near[0]}?" if near else ", say NAMESPACE/NAME"
                 raise click.UsageError(f"{option} {pod}: there is no such pod in the input{hint}")
-
-
-def _explained(planned: Planned, pod: str) -> str:
-    told = explained(planned.before, planned.settings, pod, planned.outcome)
-    return trace(told, planned.before, page())
 
 
 def _checked(planned: Planned) -> int:

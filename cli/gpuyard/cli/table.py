@@ -5,6 +5,7 @@ Pods that fare alike share a row. On a terminal the last column wraps; elsewhere
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from gpuyard.cli.deadline import Deadline, TooLong
 from gpuyard.cli.drawing import GAP, Page, Section, drawn, listed
 from gpuyard.cli.events import Event, Kind, events, milligpus, workload_of
 from gpuyard.engine.advice import advise
@@ -28,8 +29,8 @@ _QUICK = 300
 """Pods up to which it does: every piece of advice is tried on the whole snapshot."""
 
 
-def table(snapshot: Snapshot, settings: Settings, outcome: Outcome, page: Page) -> str:
-    """The whole table."""
+def table(snapshot: Snapshot, settings: Settings, outcome: Outcome, page: Page, deadline: Deadline) -> str:
+    """The whole table; what would help is looked for until the deadline."""
     happens = events(snapshot, outcome.cycles)
     sections = [
         _starts(snapshot, happens),
@@ -40,7 +41,7 @@ def table(snapshot: Snapshot, settings: Settings, outcome: Outcome, page: Page) 
     ]
     blocks = [_summary(snapshot, happens, outcome)]
     blocks += [drawn(section, page) for section in sections if section.rows]
-    if helps := _help(snapshot, settings, outcome):
+    if helps := _help(snapshot, settings, outcome, deadline):
         blocks.insert(-1, listed("WHAT WOULD HELP", "cyan", helps, page))
     return "\n\n".join(blocks) + "\n"
 
@@ -97,19 +98,20 @@ def _waits(snapshot: Snapshot, outcome: Outcome) -> Section:
     return Section("WAITS", "yellow", ("PODS", "GPUS", "QUEUE", "WHY"), rows)
 
 
-def _help(snapshot: Snapshot, settings: Settings, outcome: Outcome) -> list[str]:
+def _help(snapshot: Snapshot, settings: Settings, outcome: Outcome, deadline: Deadline) -> list[str]:
     """What would let the first of each row of waiting pods run, as far as it can be found quickly."""
     first: dict[tuple[str, str], str] = {}
     for pod, waiting in outcome.pending.items():
         first.setdefault((_queue(snapshot, workload_of(snapshot, pod)), _reason(waiting)), pod)
     pods = list(first.values())
     shown = pods[:_ADVISED] if len(snapshot.pods) <= _QUICK else []
-    lines = [
-        f"{pod}: {line}"
-        for pod in shown
-        if (advice := advise(snapshot, settings, pod, outcome)) is not None
-        for line in advice_in_words(advice, snapshot)
-    ]
+    lines: list[str] = []
+    try:
+        for pod in shown:
+            if (advice := advise(snapshot, settings, pod, outcome, watch=deadline)) is not None:
+                lines += [f"{pod}: {line}" for line in advice_in_words(advice, snapshot)]
+    except TooLong:
+        return [*lines, f"not found in time; ask by gpuyard plan --explain {pod}, with more --timeout"]
     more = [f"more by gpuyard plan --explain POD, as {pods[len(shown)]}"] if len(pods) > len(shown) else []
     return lines + more
 

@@ -27,6 +27,7 @@ from gpuyard.engine.changes import (
     asked_for,
 )
 from gpuyard.engine.model import GPU, RESOURCES, UNLIMITED, Amounts, State
+from gpuyard.engine.reporter import Reporter
 from gpuyard.engine.result import Evict, FinalState, Foreign, NoQueue, Outcome, Until, Waiting
 from gpuyard.engine.settings import Settings
 from gpuyard.engine.settle import after, rounds, settle
@@ -54,27 +55,29 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     causes: tuple[Waiting, ...] = ()
 
 
-def advise(
+def advise(  # noqa: PLR0913 - the last two are for callers in a hurry
     snapshot: Snapshot,
     settings: Settings,
     pod: str,
     outcome: Outcome | None = None,
+    *,
     kinds: Collection[type] = (),
+    watch: Reporter | None = None,
 ) -> Advice | None:
     """What would let a pod run that waits at the end of `outcome` (of this snapshot); None if it does not wait.
 
     Only changes of these `kinds` are tried; none named: all. A pod that runs in the snapshot and waits at the end has
-    been evicted: for it the changes are tried on what the plan leaves.
+    been evicted: for it the changes are tried on what the plan leaves. `watch` is told of every step of every trial.
     """
-    before = outcome or settle(snapshot, settings)
+    before = outcome or settle(snapshot, settings, watch)
     if pod in before.pending and snapshot.pods[pod].state is not State.PENDING:
-        *_, last = rounds(snapshot, settings)
+        *_, last = rounds(snapshot, settings, watch)
         snapshot = after(last)
-        before = settle(snapshot, settings)
+        before = settle(snapshot, settings, watch)
     waiting = before.pending.get(pod)
     if waiting is None:
         return None
-    case = _Case(snapshot, settings, pod, waiting, before)
+    case = _Case(pod, waiting, before, snapshot, lambda changed: settle(changed, settings, watch))
     options = tuple(
         case.option(change) for kind, find in _FINDERS.items() if not kinds or kind in kinds for change in find(case)
     )
@@ -85,13 +88,15 @@ def advise(
 class _Case:
     """One waiting pod, and the trials made for it."""
 
-    def __init__(self, snapshot: Snapshot, settings: Settings, pod: str, waiting: Waiting, before: Outcome) -> None:
+    def __init__(
+        self, pod: str, waiting: Waiting, before: Outcome, snapshot: Snapshot, settle: Callable[[Snapshot], Outcome]
+    ) -> None:
         self.snapshot = snapshot
         self.pod = snapshot.pods[pod]
         self.workload = snapshot.workloads[self.pod.workload]
         self.waiting = waiting
         self.asked = asked_for(snapshot, self.pod.workload)
-        self._settings = settings
+        self._settle = settle
         self._before = before
         self._outcomes: dict[Change, Outcome] = {}
         self._lifts: list[Change] = []
@@ -108,7 +113,7 @@ class _Case:
     def _after(self, change: Change) -> Outcome:
         outcome = self._outcomes.get(change)
         if outcome is None:
-            outcome = self._outcomes[change] = settle(change.apply(self.snapshot), self._settings)
+            outcome = self._outcomes[change] = self._settle(change.apply(self.snapshot))
         return outcome
 
     def smallest(self, make: Callable[[int], Change], fails: int, helps: int, guess: int | None = None) -> Change:

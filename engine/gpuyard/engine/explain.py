@@ -10,7 +10,7 @@ from gpuyard.engine.gang import starting_chunk
 from gpuyard.engine.model import Amounts, Pod
 from gpuyard.engine.plan import Cycle
 from gpuyard.engine.reasons import node_cause
-from gpuyard.engine.reporter import Recorder, Step
+from gpuyard.engine.reporter import Recorder, Reporter, Step
 from gpuyard.engine.result import Final, Outcome, Waiting
 from gpuyard.engine.settings import Settings
 from gpuyard.engine.settle import rounds, settle
@@ -59,10 +59,19 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     advice: Advice | None = None
 
 
-def explain(snapshot: Snapshot, settings: Settings, key: str, outcome: Outcome | None = None) -> Explanation:
-    """Explain one pod of a snapshot, given what `settle` said of it, if that is known already."""
-    told = outcome or settle(snapshot, settings)
-    recorder = Recorder()
+def explain(
+    snapshot: Snapshot,
+    settings: Settings,
+    key: str,
+    outcome: Outcome | None = None,
+    watch: Reporter | None = None,
+) -> Explanation:
+    """Explain one pod of a snapshot, given what `settle` said of it, if that is known already.
+
+    `watch` is told of every step of all the cycles that are run for it.
+    """
+    told = outcome or settle(snapshot, settings, watch)
+    recorder = Recorder(watch)
     *_, cycle = rounds(snapshot, settings, recorder)
     pod = snapshot.pods[key]
     return Explanation(
@@ -73,7 +82,7 @@ def explain(snapshot: Snapshot, settings: Settings, key: str, outcome: Outcome |
         queues=_queues(cycle, pod),
         nodes=tuple(_word(cycle, pod, name) for name in sorted(snapshot.fleet.nodes)) if key in told.pending else (),
         steps=tuple(step for step in recorder.steps if step.about in (key, pod.workload)),
-        advice=advise(snapshot, settings, key, told),
+        advice=advise(snapshot, settings, key, told, watch=watch),
     )
 
 

@@ -60,31 +60,38 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class Recorder:
-    """Remembers every step, in order."""
+    """Remembers every step, in order, and tells `watch` of it as well."""
 
-    def __init__(self) -> None:
+    def __init__(self, watch: Reporter | None = None) -> None:
         self.steps: list[Step] = []
+        self._watch = watch or Silent()
 
     def refused(self, workload: str, why: Waiting) -> None:
         """See `Reporter`."""
+        self._watch.refused(workload, why)
         self.steps.append(Step("refused", workload, (why,)))
 
     def placed(self, pod: str, node: str, *, now: bool) -> None:
         """See `Reporter`."""
+        self._watch.placed(pod, node, now=now)
         self.steps.append(Step("placed", pod, (node, now)))
 
     def no_room(self, pod: str) -> None:
         """See `Reporter`."""
+        self._watch.no_room(pod)
         self.steps.append(Step("no room", pod))
 
     def tried(self, phase: Phase, workload: str, victims: tuple[str, ...], *, success: bool) -> None:
         """See `Reporter`."""
+        self._watch.tried(phase, workload, victims, success=success)
         self.steps.append(Step("tried", workload, (phase, victims, success)))
 
     def dropped(self, phase: Phase, workload: str, victim: str) -> None:
         """See `Reporter`."""
+        self._watch.dropped(phase, workload, victim)
         self.steps.append(Step("dropped", workload, (phase, victim)))
 
     def skipped(self, phase: Phase, workload: str, like: str) -> None:
         """See `Reporter`."""
+        self._watch.skipped(phase, workload, like)
         self.steps.append(Step("skipped", workload, (phase, like)))
