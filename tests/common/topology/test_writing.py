@@ -178,3 +178,11 @@ def test_the_way_to_a_state_does_not_matter(one: list[bool], two: list[bool]) ->
 
     by_way_of_one = write(write(SEED, usages(one)), usages(two))
     assert yaml.safe_load(by_way_of_one) == yaml.safe_load(write(SEED, usages(two)))
+
+
+def test_a_pools_node_reserves_nothing_where_the_pool_says_so() -> None:
+    text = "nodePools: {p: {gpu: {profile: t4}FB}}"
+    [default], [none] = (read(text.replace("FB", more)).pools for more in ("", ", fbReserved: 0"))
+    for pool, reserved in ((default, 447), (none, 0)):
+        hardware = read(per_node_document(pool, "n"), "n").nodes["n"].hardware
+        assert (pool.hardware.fb_reserved, hardware.fb_reserved) == (reserved, reserved)

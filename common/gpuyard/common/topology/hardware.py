@@ -1,11 +1,13 @@
 """What a node or a pool is made of: product, memory and our own optional keys, the same in every form."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict
 
 from gpuyard.common.topology.document import Element
 from gpuyard.common.topology.model import Faults, Hardware, MigStrategy, OtherDevice, Sharing
 from gpuyard.common.topology.profiles import PROFILES, Profile, of_product
+from gpuyard.common.topology.resources import is_gpu
 from gpuyard.common.topology.usage import MAX_MEMORY, read_utilization
 from gpuyard.common.topology.utilization import seconds
 
@@ -15,6 +17,9 @@ MAX_COUNT = 1000
 _NUMA = frozenset(
     {"zones", "gpusPerZone", "topologyManagerPolicy", "topologyManagerScope", "cpuPerZone", "memPerZone", "distances"}
 )
+_LABEL = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
+_QUALIFIED = re.compile(rf"(?=.{{1,253}}/){_LABEL}(?:\.{_LABEL})*/[A-Za-z0-9](?:[-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?")
+_VERSION = re.compile(r"[0-9]+(?:\.[0-9]+)*")
 _SLOW = "slow-allocate="
 _FAULTS = ("allocate-error", "crash", "drop-stream", "refuse-register", "slow-allocate=3s")
 
@@ -64,13 +69,17 @@ def read_version(element: Element | None) -> str:
     if element is None:
         return ""
     written = element.text()
-    if not all(part.isdecimal() for part in written.split(".")):
+    if not _VERSION.fullmatch(written):
         element.fail(f"is {written!r}; write numbers and dots, like 550.163.01")
     return written
 
 
 def _reserved(element: Element | None, memory: int, profile: Profile) -> int:
-    return min(profile.fb_reserved, memory) if element is None else element.number(0, memory)
+    return _held_back(memory, profile) if element is None else element.number(0, memory)
+
+
+def _held_back(memory: int, profile: Profile) -> int:
+    return min(profile.fb_reserved, memory)
 
 
 def _sharing(element: Element | None) -> Sharing | None:
@@ -119,10 +128,11 @@ def read_resource(element: Element) -> str:
 
 
 def resource(element: Element, name: str) -> str:
-    """The name itself, refused at `element` when kubelet would not take it."""
-    domain, slash, word = name.partition("/")
-    if not (domain and slash and word) or "/" in word or " " in name:
+    """The name itself, refused at `element` when kubelet would not take it, or when it is one of the GPUs'."""
+    if not _QUALIFIED.fullmatch(name):
         element.fail(f"is {name!r}; write a resource with its domain, like example.com/x")
+    if is_gpu(name):
+        element.fail(f"is {name!r}; GPUs and their slices are counted without it, leave it out")
     return name
 
 
@@ -152,18 +162,19 @@ def _delay(fault: str, element: Element) -> float:
 
 def plain_extras(hardware: Hardware) -> dict[str, object]:
     """The optional keys as plain data, as far as they say more than the product does."""
+    said = hardware.fb_reserved != _held_back(hardware.memory, hardware.profile)
     known = {
         "profile": hardware.profile.name if hardware.profile != of_product(hardware.product) else "",
         "driverVersion": hardware.driver_version,
         "cudaVersion": hardware.cuda_version,
-        "fbReserved": hardware.fb_reserved,
+        "fbReserved": hardware.fb_reserved if said else None,
         "utilization": "" if hardware.utilization is None else str(hardware.utilization),
         "sharing": {} if hardware.sharing is None else asdict(hardware.sharing),
         "faults": _plain_faults(hardware.faults),
         "numa": {"zones": len(hardware.numa), "gpusPerZone": list(hardware.numa)} if hardware.numa else {},
         "otherDevices": [asdict(device) for device in hardware.other_devices],
     }
-    return {key: value for key, value in known.items() if value}
+    return {key: value for key, value in known.items() if value or value == 0}
 
 
 def _plain_faults(faults: Faults) -> list[str]:
