@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 import yaml
+from gpuyard.cli.drawing import MOST_ROWS
 
 from tests.cli.demo import demo
 from tests.cli.shell import plan, run
@@ -122,6 +123,13 @@ def test_explain_tells_gates_queues_nodes_and_what_would_help(tmp_path: Path) ->
 
 def test_explain_tells_of_a_pod_that_runs_where_it_runs(tmp_path: Path) -> None:
     assert plan(tmp_path, *TWO, args=("--explain", "default/a")).out.startswith("default/a: Running on node-1")
+
+
+def test_explain_names_every_node_of_a_large_cluster_and_the_pods_own(tmp_path: Path) -> None:
+    many = [node(f"node-{n:02}") for n in range(MOST_ROWS + 5)]
+    out = plan(tmp_path, *many, queue(), pod("a", 6, on="node-03"), args=("--explain", "default/a")).out
+    assert "node-03  2          its own place" in out
+    assert "node-44  8          fits" in out
 
 
 def test_explain_tells_who_was_tried_for_a_pod(tmp_path: Path) -> None:

@@ -1,11 +1,11 @@
 """The whole trace of one pod is what the engine decided, told by the engine."""
 
 from gpuyard.engine.explain import Explanation, explain
-from gpuyard.engine.model import Shape, Taint
+from gpuyard.engine.model import Shape, State, Taint
 from gpuyard.engine.result import Reason
 from gpuyard.engine.settings import Settings
 
-from tests.engine.builders import Yard, yard
+from tests.engine.builders import NOW, Yard, yard
 
 
 def explained(made: Yard, pod: str) -> Explanation:
@@ -14,10 +14,30 @@ def explained(made: Yard, pod: str) -> Explanation:
 
 def test_a_pod_that_runs_has_passed_every_gate() -> None:
     told = explained(yard().nodes(1).queue("a").pending("a"), "a-1")
-    assert [(g.name, g.refusal) for g in told.gates] == [("queue", None), ("gang", None)]
+    assert [(g.name, g.refusal) for g in told.gates] == [("queue", None), ("gang", None), ("bounds", None)]
     assert told.waiting is None
     assert told.advice is None
-    assert told.nodes == ()
+
+
+def test_a_pod_that_runs_is_told_of_a_bound_that_was_lowered_since() -> None:
+    told = explained(yard().nodes(1).queue("a", limit=1).running("a", 2), "a-1")
+    assert [g.refusal.reason for g in told.gates if g.refusal] == [Reason.OVER_LIMIT]
+
+
+def test_a_pod_that_has_left_its_place_to_nobody_is_asked_no_bounds() -> None:
+    some = yard().nodes(1).queue("a").gang("a", 2, minimum=1, running=2)
+    told = explained(some.pod("a-1-1", state=State.TERMINATING, deleted_at=NOW - 200), "a-1-1")
+    assert [g.name for g in told.gates] == ["queue", "gang"]
+
+
+def test_every_node_answers_a_pod_that_has_a_place_as_well() -> None:
+    some = yard().nodes(2).queue("a").running("a", gpus=8, on="node-2").pending("a", gpus=6)
+    assert {n.node: n.cause for n in explained(some, "a-2").nodes} == {"node-1": "", "node-2": "gpus"}
+
+
+def test_a_pod_that_is_done_asks_no_node() -> None:
+    some = yard().nodes(1).queue("a").running("a", state=State.SUCCEEDED)
+    assert explained(some, "a-1").nodes == ()
 
 
 def test_the_gate_that_refuses_is_the_last_one_told() -> None:

@@ -5,7 +5,7 @@ from textwrap import wrap
 from typing import NamedTuple
 
 MOST_ROWS = 40
-"""Rows of one section; what goes beyond is counted."""
+"""Rows of one section, unless it says otherwise."""
 
 GAP = "  "
 _NARROWEST = 24
@@ -22,6 +22,8 @@ class Section(NamedTuple):
     colour: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
+    most: int = MOST_ROWS
+    """Rows that are shown; what goes beyond is counted."""
 
 
 class Page(NamedTuple):
@@ -33,12 +35,12 @@ class Page(NamedTuple):
 
 def drawn(section: Section, page: Page) -> str:
     """The section as lines. Its last column wraps where the terminal is too narrow for it."""
-    shown = section.rows[:MOST_ROWS]
+    shown = section.rows[: section.most]
     widths = [max(map(len, column)) for column in zip(section.columns, *shown, strict=True)]
     lines = [page.style(section.title, section.colour), _line(section.columns, widths)]
     lines += [line for row in shown for line in _wrapped(row, widths, page.width)]
-    if len(section.rows) > MOST_ROWS:
-        lines.append(f"{GAP}… and {len(section.rows) - MOST_ROWS} rows more; -o json has all of them")
+    if len(section.rows) > section.most:
+        lines.append(f"{GAP}… and {len(section.rows) - section.most} rows more; -o json has all of them")
     return "\n".join(lines)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from gpuyard.cli.drawing import Page, Section, drawn, listed
-from gpuyard.engine.explain import Explanation, Gate
+from gpuyard.engine.explain import Explanation, Gate, NodeWord
 from gpuyard.engine.model import UNLIMITED
 from gpuyard.engine.reporter import Step
 from gpuyard.engine.result import FinalState, Waiting
@@ -44,8 +44,15 @@ def _queues(of: Explanation) -> Section:
 
 
 def _nodes(of: Explanation) -> Section:
-    rows = [(word.node, str(word.free), cause_in_words(word.cause) if word.cause else "fits") for word in of.nodes]
-    return Section("NODES", "yellow", ("NODE", "FREE GPUS", "ANSWER"), rows)
+    own = of.final.node if of.waiting is None else ""
+    rows = [(w.node, str(w.free), _answer(w, own)) for w in of.nodes]
+    return Section("NODES", "yellow", ("NODE", "FREE GPUS", "ANSWER"), rows, most=len(rows))
+
+
+def _answer(word: NodeWord, own: str) -> str:
+    if word.cause:
+        return cause_in_words(word.cause)
+    return "its own place" if word.node == own else "fits"
 
 
 def _step(step: Step) -> str:

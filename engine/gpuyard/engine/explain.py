@@ -3,15 +3,17 @@
 All of it comes from running the engine as usual with a recorder, so that what is told is what was decided.
 """
 
+from collections.abc import Iterator
+
 import msgspec
 from gpuyard.engine import gates
-from gpuyard.engine.advice import Advice, advise
-from gpuyard.engine.gang import starting_chunk
-from gpuyard.engine.model import Amounts, Pod
+from gpuyard.engine.advice import PLACED, Advice, advise
+from gpuyard.engine.gang import Team, starting_chunk
+from gpuyard.engine.model import NOTHING, Amounts, Pod
 from gpuyard.engine.plan import Cycle
 from gpuyard.engine.reasons import node_cause
 from gpuyard.engine.reporter import Recorder, Reporter, Step
-from gpuyard.engine.result import Final, Outcome, Waiting
+from gpuyard.engine.result import Final, FinalState, Outcome, Waiting
 from gpuyard.engine.settings import Settings
 from gpuyard.engine.settle import rounds, settle
 from gpuyard.engine.snapshot import Snapshot
@@ -73,14 +75,14 @@ def explain(
     told = outcome or settle(snapshot, settings, watch)
     recorder = Recorder(watch)
     *_, cycle = rounds(snapshot, settings, recorder)
-    pod = snapshot.pods[key]
+    pod = cycle.snapshot.pods[key]
     return Explanation(
-        pod=pod,
+        pod=snapshot.pods[key],
         final=told.final[key],
         waiting=told.pending.get(key),
         gates=_gates(cycle, pod),
         queues=_queues(cycle, pod),
-        nodes=tuple(_word(cycle, pod, name) for name in sorted(snapshot.fleet.nodes)) if key in told.pending else (),
+        nodes=tuple(_words(cycle, pod, told.final[key])),
         steps=tuple(step for step in recorder.steps if step.about in (key, pod.workload)),
         advice=advise(snapshot, settings, key, told, watch=watch),
     )
@@ -94,11 +96,25 @@ def _gates(cycle: Cycle, pod: Pod) -> tuple[Gate, ...]:
     if admitted.refusal is not None:
         return (admitted,)
     whole = Gate("gang", gates.whole(team))
-    chunk = starting_chunk(team, cycle.scratch.wants_place)
-    if whole.refusal is not None or not chunk:
+    if whole.refusal is not None:
         return (admitted, whole)
-    need = cycle.scratch.need(chunk)
-    return (admitted, whole, Gate("bounds", gates.capacity(cycle.accounts, cycle.snapshot, workload, need)))
+    return (admitted, whole, *_bounds(cycle, team, pod))
+
+
+def _bounds(cycle: Cycle, team: Team, pod: Pod) -> Iterator[Gate]:
+    """The last gate: of a pod with a place for itself, as if it asked again; else for the chunk that is next."""
+    scratch, accounts = cycle.scratch, cycle.accounts
+    chunk = starting_chunk(team, scratch.wants_place)
+    if scratch.active(pod):
+        queue = team.workload.queue or ""
+        need = scratch.claim(pod, scratch.place(pod).node)
+        accounts = accounts.copy_of([queue])
+        accounts.add(queue, NOTHING.minus(need), fixed=not team.workload.preemptible)
+    elif chunk:
+        need = scratch.need(chunk)
+    else:
+        return
+    yield Gate("bounds", gates.capacity(accounts, cycle.snapshot, team.workload, need))
 
 
 def _queues(cycle: Cycle, pod: Pod) -> tuple[QueueStand, ...]:
@@ -116,6 +132,11 @@ def _queues(cycle: Cycle, pod: Pod) -> tuple[QueueStand, ...]:
     )
 
 
-def _word(cycle: Cycle, pod: Pod, name: str) -> NodeWord:
-    room = cycle.scratch.rooms[name]
-    return NodeWord(node=name, cause=node_cause(cycle, pod, name), free=max(0, room.later))
+def _words(cycle: Cycle, pod: Pod, final: Final) -> Iterator[NodeWord]:
+    """What each node says to a pod that is not done; the one where it ends has room for it."""
+    if final.state in (FinalState.SUCCEEDED, FinalState.FAILED):
+        return
+    own = final.node if final.state in PLACED else ""
+    for name in sorted(cycle.snapshot.fleet.nodes):
+        cause = "" if name == own else node_cause(cycle, pod, name)
+        yield NodeWord(node=name, cause=cause, free=max(0, cycle.scratch.rooms[name].later))
