@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import click
 from gpuyard.common.kube.access import find_access
@@ -27,6 +27,13 @@ def calling(work: Callable[[Client], Awaitable[T]], kubeconfig: str, context: st
         return asyncio.run(ask())
     except KubeError as error:
         end(str(error), UNREACHABLE)
+
+
+def reaching(command: Callable[..., Any]) -> Callable[..., Any]:
+    """A command with the options that say which cluster is meant."""
+    context = click.option("--context", default="", metavar="NAME", help="The context in it.")
+    kubeconfig = "How to reach the cluster (default: as kubectl)."
+    return click.option("--kubeconfig", default="", metavar="FILE", help=kubeconfig)(context(command))
 
 
 def end(message: str, code: int) -> NoReturn:

@@ -16,11 +16,13 @@ class Part(NamedTuple):
 
 PARTS: Mapping[str, Part] = {
     "plan": Part("gpuyard.cli.plan:plan", "What the decision engine would do with a snapshot of a cluster."),
+    "snapshot": Part("gpuyard.cli.snapshot:snapshot", "Keep what `gpuyard plan -f` reads of a cluster."),
     "gpu": Part("gpuyard.cli.gpu:gpu", "See and change the mock GPUs of a cluster."),
     "sandbox": Part("gpuyard.sandbox.cli:sandbox", "A real Kubernetes to try and test on, with mock GPU nodes."),
     "demo": Part("gpuyard.sandbox.demo:demo", "Two teams share mock GPUs on a real control plane, told as it happens."),
     "doctor": Part("gpuyard.cli.doctor:doctor", "What is wrong with gpuyard in a cluster, and what helps."),
     "uninstall": Part("gpuyard.cli.uninstall:uninstall", "Take gpuyard out of a cluster, and leave nothing of it."),
+    "completion": Part("gpuyard.cli.completion:completion", "What makes a shell complete the words of gpuyard."),
     "version": Part("gpuyard.cli.version:version", "The version of gpuyard."),
 }
 

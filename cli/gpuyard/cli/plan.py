@@ -13,6 +13,9 @@ _OUTPUTS = ("table", "json", "jsonl", "yaml", "story")
     "-f", "paths", multiple=True, metavar="PATH", help="A file, a folder, or - for standard input. Repeatable."
 )
 @click.option("--each", metavar="DIR", help="Every file in DIR is a snapshot of its own, in the order of the names.")
+@click.option("--live", is_flag=True, help="The cluster as it is now; -f adds to it: what if I submitted this?")
+@click.option("--kubeconfig", default="", metavar="FILE", help="How to reach it with --live (default: as kubectl).")
+@click.option("--context", default="", metavar="NAME", help="The context in it.")
 @click.option("--phases", metavar="LIST", default=_PHASES, show_default=True, help="What a cycle runs, in this order.")
 @click.option("--cycles", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many cycles.")
 @click.option("--now", metavar="TIME", help="The clock, as 2026-01-31T12:00:00Z.  [default: newest time of the input]")
@@ -27,13 +30,16 @@ _OUTPUTS = ("table", "json", "jsonl", "yaml", "story")
 def plan(**options: object) -> None:
     """What the decision engine would do with a snapshot of a cluster, and why.
 
-    It needs no cluster and changes nothing; the same input gives the same answer, byte for byte.
+    It changes nothing, and needs no cluster but with --live; the same input gives the same answer, byte for byte.
 
     \b
     kubectl get nodes,pods,queues.scheduling.run.ai,podgroups.scheduling.run.ai,\\
         priorityclasses,pdb -A -o json | gpuyard plan -f -
     gpuyard plan -f cluster.yaml -f new-job.yaml        # what if I submitted this?
 
-    Exit code: 0 also when pods stay pending, 1 when --check finds one that does, 2 for bad input.
+    gpuyard plan --live -f new-job.yaml --check team-a/new-job
+
+    Exit code: 0 also when pods stay pending, 1 when --check finds one that does, 2 for bad input,
+    3 when the cluster cannot be reached.
     """  # noqa: D301 - \b is click's mark for lines that stay as they are
     raise SystemExit(import_module("gpuyard.cli.planning").run(**options))

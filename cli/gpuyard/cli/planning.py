@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
+from time import time
 from typing import Literal, get_args
 
 import click
@@ -30,6 +31,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     checks: tuple[str, ...]
     explain: str | None
     timeout: int
+    live: tuple[str, bytes] | None = None
+    """The cluster's objects, where they are to be planned with."""
 
 
 def run(  # noqa: PLR0913 - the options of the command
@@ -45,22 +48,34 @@ def run(  # noqa: PLR0913 - the options of the command
     checks: tuple[str, ...],
     explain: str | None,
     timeout: int,
+    live: bool,
+    kubeconfig: str,
+    context: str,
 ) -> int:
     """Carry the command out; the exit code."""
-    if bool(paths) == (each is not None):
-        raise click.UsageError("say what to read: -f PATH (repeatable), or --each DIR")
+    if (bool(paths) or live) == (each is not None):
+        raise click.UsageError("say what to read: -f PATH (repeatable), --live, or --each DIR")
     settings = Settings(phases=_phases(phases), cycles=cycles, placement=placement)
     if explain is not None and (each is not None or output in MACHINES):
         raise click.UsageError("--explain tells people about one snapshot: without --each, and with -o table")
     asked = Request(
         settings=_with_pairs(settings, pairs),
-        now=_now(now),
+        now=int(time()) if live and now is None else _now(now),
         output=output,
         checks=checks,
         explain=explain,
         timeout=timeout,
+        live=_cluster(kubeconfig, context) if live else None,
     )
     return _one(asked, paths) if each is None else _each(asked, each)
+
+
+def _cluster(kubeconfig: str, context: str) -> tuple[str, bytes]:
+    """The live cluster as a document. The modules that reach it cost what a plan from files need not pay."""
+    from gpuyard.cli.calling import calling  # noqa: PLC0415
+    from gpuyard.cli.live import SOURCE, document, progress, survey  # noqa: PLC0415
+
+    return SOURCE, document(calling(lambda client: survey(client, progress), kubeconfig, context))
 
 
 def _one(asked: Request, paths: Sequence[str]) -> int:
@@ -93,7 +108,7 @@ def _each(asked: Request, folder: str) -> int:
 
 
 def _planned(asked: Request, paths: Sequence[str], name: str) -> Planned:
-    snapshot, notes = read(paths, asked.settings, asked.now)
+    snapshot, notes = read(paths, asked.settings, asked.now, asked.live)
     for note in notes:
         click.echo(f"{name}: {note}" if name else note, err=True)
     _known(snapshot, asked)
@@ -102,7 +117,7 @@ def _planned(asked: Request, paths: Sequence[str], name: str) -> Planned:
         outcome = settle(snapshot, asked.settings, deadline)
         told = explained(snapshot, asked.settings, asked.explain, outcome, deadline) if asked.explain else None
     except TooLong as over:
-        raise Unreadable([Fault(name or ", ".join(paths), "", "", str(over))]) from None
+        raise Unreadable([Fault(name or ", ".join(paths) or "--live", "", "", str(over))]) from None
     return Planned(name, snapshot, asked.settings, outcome, deadline, asked.checks, told)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from gpuyard.cli.files import gather
+from gpuyard.cli.files import gather, take
 from gpuyard.engine.kube.assemble import assemble
 from gpuyard.engine.kube.faults import Unreadable
 from gpuyard.engine.settings import Settings
@@ -19,10 +19,15 @@ class Read(NamedTuple):
     notes: tuple[str, ...]
 
 
-def read(paths: Iterable[str], settings: Settings, now: int | None) -> Read:
-    """Read one snapshot from files and folders, `-` being standard input; raises `Unreadable` with every fault."""
+def read(paths: Iterable[str], settings: Settings, now: int | None, live: tuple[str, bytes] | None = None) -> Read:
+    """Read one snapshot from files and folders, `-` being standard input; raises `Unreadable` with every fault.
+
+    `live` is a document that is there already, with its name.
+    """
     with _growing():
         harvest = gather(paths)
+        if live is not None:
+            take(harvest, *live)
         try:
             reading = assemble(harvest.found, settings, now)
         except Unreadable as unreadable:

@@ -1,0 +1,88 @@
+"""The live cluster as the document that `gpuyard plan -f` reads: what decides about pods, nothing secret."""
+
+import sys
+from collections.abc import Callable, Iterable
+
+import click
+import msgspec
+from gpuyard.common.kube import resources
+from gpuyard.common.kube.client import Client, Json
+from gpuyard.common.kube.errors import ApiError
+from gpuyard.engine.kube.objects import Notes
+
+SOURCE = "the cluster"
+"""What stands for the file's name in messages."""
+
+Say = Callable[[str], None]
+
+# Pods before nodes and namespaces: what a pod names was there before it.
+KINDS = (
+    resources.PODS,
+    resources.POD_GROUPS,
+    resources.QUEUES,
+    resources.PRIORITY_CLASSES,
+    resources.DISRUPTION_BUDGETS,
+    resources.PLANS,
+    resources.NAMESPACES,
+    resources.NODES,
+)
+_OF_A_CONTAINER = ("name", "resources", "restartPolicy", "allocatedResourcesStatus")
+_CONTAINERS = ("containers", "initContainers", "containerStatuses", "initContainerStatuses")
+_SECRETIVE = ("volumes", "ephemeralContainers", "ephemeralContainerStatuses", "imagePullSecrets")
+_NOTES = frozenset(Notes.__struct_encode_fields__)
+
+
+def progress(line: str) -> None:
+    """Tell people who wait at a terminal what is being read."""
+    if sys.stderr.isatty():
+        click.echo(line, err=True)
+
+
+async def survey(client: Client, say: Say) -> list[Json]:
+    """The objects of the cluster that decide about pods, kind by kind; a kind that it does not know is left out."""
+    found: list[Json] = []
+    for resource in KINDS:
+        try:
+            items = await client.items(resource.within())
+        except ApiError as error:
+            if not error.not_found:
+                raise
+            say(f"{client.access.server} has no {resource.plural} ({resource.api_version})")
+            continue
+        say(f"read {len(items)} {resource.plural}")
+        found += [{"apiVersion": resource.api_version, "kind": resource.kind} | bare(item) for item in items]
+    return standing(found)
+
+
+def bare(thing: Json) -> Json:
+    """An object without what nobody plans with: commands, variables, volumes, annotations of others."""
+    kept = thing | {"metadata": _meta(thing.get("metadata") or {})}
+    for part in ("spec", "status"):
+        if isinstance(thing.get(part), dict):
+            kept[part] = {key: _bare_part(key, value) for key, value in thing[part].items() if key not in _SECRETIVE}
+    return kept
+
+
+def _meta(meta: Json) -> Json:
+    notes = {key: value for key, value in (meta.get("annotations") or {}).items() if key in _NOTES}
+    rest = {key: value for key, value in meta.items() if key not in {"managedFields", "annotations"}}
+    return rest | ({"annotations": notes} if notes else {})
+
+
+def _bare_part(key: str, value: object) -> object:
+    if key not in _CONTAINERS or not isinstance(value, list):
+        return value
+    return [{name: one[name] for name in _OF_A_CONTAINER if name in one} for one in value]
+
+
+def standing(things: Iterable[Json]) -> list[Json]:
+    """The objects without the pods whose node has gone: for a while the API server still has them."""
+    given = list(things)
+    nodes = {thing["metadata"]["name"] for thing in given if thing["kind"] == "Node"}
+    return [thing for thing in given if thing["kind"] != "Pod" or thing["spec"].get("nodeName", "") in nodes | {""}]
+
+
+def document(things: Iterable[Json]) -> bytes:
+    """The objects as a `List`, one on each line."""
+    lines = b",\n".join(msgspec.json.encode(thing) for thing in things)
+    return b'{"apiVersion": "v1", "kind": "List", "items": [\n' + lines + b"\n]}\n"

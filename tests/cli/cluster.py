@@ -1,0 +1,82 @@
+"""A cluster as far as commands read it: an HTTP server with some objects, and a kubeconfig that leads there."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+from tests.engine.kube.written import Json
+
+PATHS = {
+    "Node": "/api/v1/nodes",
+    "Pod": "/api/v1/pods",
+    "Namespace": "/api/v1/namespaces",
+    "Queue": "/apis/scheduling.run.ai/v2/queues",
+    "PodGroup": "/apis/scheduling.run.ai/v2alpha2/podgroups",
+    "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
+    "PodDisruptionBudget": "/apis/policy/v1/poddisruptionbudgets",
+    "Plan": "/apis/gpuyard.io/v1alpha1/plans",
+}
+BUILT_IN = ("Node", "Pod", "Namespace", "PriorityClass", "PodDisruptionBudget")
+PAGE = 2
+"""So few objects on a page that reading more than one is the rule."""
+
+
+@contextmanager
+def cluster(folder: Path, *given: Json, kinds: tuple[str, ...] = tuple(PATHS), namespace: str = "") -> Iterator[str]:
+    """A kubeconfig for a cluster of these objects that knows only these kinds."""
+    lists = {PATHS[kind]: [thing for thing in given if thing["kind"] == kind] for kind in kinds}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked = urlsplit(self.path)
+            found = lists.get(asked.path)
+            start = int(parse_qs(asked.query).get("continue", ["0"])[0])
+            more = str(start + PAGE) if found is not None and start + PAGE < len(found) else ""
+            missing = {"kind": "Status", "reason": "NotFound", "message": "not there", "code": 404}
+            page = {
+                "metadata": {"continue": more},
+                "items": [_item(one) for one in (found or [])[start : start + PAGE]],
+            }
+            body = json.dumps(missing if found is None else page).encode()
+            self.send_response(404 if found is None else 200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield _kubeconfig(folder, server.server_port, namespace)
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _item(thing: Json) -> Json:
+    """As in a list of one kind: without kind and version."""
+    return {key: value for key, value in thing.items() if key not in {"kind", "apiVersion"}}
+
+
+def _kubeconfig(folder: Path, port: int, namespace: str) -> str:
+    here = {"cluster": "c", "user": "u"} | ({"namespace": namespace} if namespace else {})
+    path = folder / "kubeconfig"
+    path.write_text(
+        json.dumps(
+            {
+                "current-context": "c",
+                "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
+                "contexts": [{"name": "c", "context": here}],
+                "users": [{"name": "u", "user": {}}],
+            }
+        )
+    )
+    return str(path)

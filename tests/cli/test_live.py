@@ -1,0 +1,92 @@
+"""What is read of a live cluster: everything that decides about pods, and nothing secret."""
+
+import json
+from pathlib import Path
+
+import pytest
+from gpuyard.cli.live import bare, document, standing
+
+from tests.cli.cluster import BUILT_IN, PATHS, cluster
+from tests.cli.demo import demo
+from tests.cli.shell import run
+from tests.engine.kube.written import Json, node, pod, pod_group, queue
+
+
+def saved(folder: Path, *given: Json, kinds: tuple[str, ...] = tuple(PATHS)) -> Json:
+    with cluster(folder, *given, kinds=kinds) as kubeconfig:
+        return run("snapshot", "save", "-", "--kubeconfig", kubeconfig).answer
+
+
+def names(document: Json) -> list[str]:
+    return [f"{thing['kind']} {thing['metadata']['name']}" for thing in document["items"]]
+
+
+def test_every_kind_is_read_page_by_page(tmp_path: Path) -> None:
+    pods = [pod(f"p{n}", on="node-1") for n in range(5)]
+    found = saved(tmp_path, node(), queue(), pod_group(), *pods)
+    assert names(found) == [*(f"Pod p{n}" for n in range(5)), "PodGroup gang", "Queue team-a", "Node node-1"]
+
+
+def test_a_cluster_without_our_crds_is_read_all_the_same(tmp_path: Path) -> None:
+    assert names(saved(tmp_path, node(), pod(), kinds=BUILT_IN)) == ["Pod p", "Node node-1"]
+
+
+def test_what_may_be_secret_stays_in_the_cluster() -> None:
+    secret: Json = {"name": "main", "env": [{"name": "KEY", "value": "s3cret"}], "command": ["s3cret"], "resources": {}}
+    told = pod("p", containers=[secret], volumes=[{"name": "s3cret"}], imagePullSecrets=[{"name": "s3cret"}])
+    told["metadata"] |= {
+        "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "s3cret", "gpu-fraction": "0.5"},
+        "managedFields": [{"manager": "s3cret"}],
+    }
+    told["status"] |= {"containerStatuses": [{"name": "main", "state": {"terminated": {"message": "s3cret"}}}]}
+    kept = bare(told)
+    assert "s3cret" not in json.dumps(kept)
+    assert kept["spec"]["containers"] == [{"name": "main", "resources": {}}]
+    assert kept["metadata"]["annotations"] == {"gpu-fraction": "0.5"}
+
+
+def test_pods_of_a_node_that_has_gone_are_left_out() -> None:
+    assert names({"items": standing([pod("a", on="gone"), pod("b"), pod("c", on="node-1"), node()])}) == [
+        "Pod b",
+        "Pod c",
+        "Node node-1",
+    ]
+
+
+def test_an_empty_cluster_is_a_document_too() -> None:
+    assert json.loads(document([])) == {"apiVersion": "v1", "kind": "List", "items": []}
+
+
+@pytest.mark.parametrize("output", ["json", "story"])
+def test_the_plan_of_a_saved_cluster_is_that_of_its_objects(tmp_path: Path, output: str) -> None:
+    given, file = demo(), tmp_path / "cluster.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": given}))
+    at = ("--now", "2026-11-18T12:00:00Z", "-o", output)
+    with cluster(tmp_path, *given) as kubeconfig:
+        assert run("snapshot", "save", tmp_path / "saved", "--kubeconfig", kubeconfig).code == 0
+        live = run("plan", "--live", "--kubeconfig", kubeconfig, *at)
+    assert run("plan", "-f", tmp_path / "saved", *at).out == live.out == run("plan", "-f", file, *at).out
+
+
+@pytest.mark.parametrize(("gpus", "code", "verdict"), [(2, 0, "yes: default/mine"), (9, 1, "no: default/mine")])
+def test_what_if_i_submitted_this(tmp_path: Path, gpus: int, code: int, verdict: str) -> None:
+    mine = tmp_path / "mine.yaml"
+    mine.write_text(json.dumps(pod("mine", gpus)))
+    with cluster(tmp_path, node(), queue(), pod("other", 4, on="node-1")) as kubeconfig:
+        told = run("plan", "--live", "--kubeconfig", kubeconfig, "-f", mine, "--check", "default/mine")
+    assert told.code == code
+    assert told.out.startswith(verdict)
+
+
+def test_what_is_there_already_is_not_submitted_again(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.yaml"
+    mine.write_text(json.dumps(pod("a")))
+    with cluster(tmp_path, node(), queue(), pod("a")) as kubeconfig:
+        told = run("plan", "--live", "--kubeconfig", kubeconfig, "-f", mine)
+    assert (told.code, "the cluster: Pod default/a: metadata.name: given twice" in told.err) == (2, True)
+
+
+@pytest.mark.parametrize("asked", [("plan", "--live"), ("snapshot", "save", "-")])
+def test_without_a_cluster_it_says_so_and_ends_with_3(asked: tuple[str, ...]) -> None:
+    told = run(*asked, "--kubeconfig", "/nowhere")
+    assert (told.code, "/nowhere" in told.err) == (3, True)
