@@ -13,6 +13,7 @@ from gpuyard.device_plugin import api_pb2
 from gpuyard.device_plugin.kubelet import endpoint, in_use
 from gpuyard.device_plugin.plugin import CrashError, Plugin
 from gpuyard.device_plugin.server import ResourceServer
+from structlog.testing import capture_logs
 
 from tests.mock.kubelet import Kubelet, kubelet_in
 
@@ -260,6 +261,22 @@ async def test_a_node_that_is_no_longer_named_has_no_devices(running: Running, k
     await kubelet.until(GPU, TWO)
     running.plugin.follow(None)
     await kubelet.until(GPU, {})
+
+
+async def test_that_the_node_is_not_named_is_logged_once_however_long_devices_take_to_go(
+    running: Running, kubelet: Kubelet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpuyard.device_plugin.plugin.POLL", 0.02)
+    kubelet.used = {GPU: ["b"]}
+    running.plugin.follow(node())
+    await kubelet.until(GPU, TWO)
+    with capture_logs() as logs:
+        running.plugin.follow(None)
+        await kubelet.until(GPU, {"b": "Unhealthy"})
+        await asyncio.sleep(0.3)  # some looks at the device that leaves
+        kubelet.used = {}
+        await kubelet.until(GPU, {})
+    assert [each["event"] for each in logs].count("node-not-in-topology") == 1
 
 
 async def test_a_stopped_plugin_leaves_no_socket(running: Running, kubelet: Kubelet, folder: Path) -> None:

@@ -167,6 +167,7 @@ def test_versions_follow_what_the_node_says() -> None:
     found = short(labels(node(extra=", driverVersion: 520.56.06, cudaVersion: 11.8")))
     assert (found["cuda.driver.rev"], found["cuda.runtime-version.full"]) == ("06", "11.8")
     assert short(labels(node(extra=", driverVersion: '570'")))["cuda.driver.minor"] == ""
+    assert short(labels(node(extra=", driverVersion: '570.10'")))["cuda.driver-version.revision"] == ""
 
 
 def test_a_product_without_a_profile_is_of_unknown_mode() -> None:

@@ -42,6 +42,8 @@ class Plugin:
         """From now on this; None: the topology does not name the node."""
         if self._known and node is None and self._wanted is None:
             return
+        if node is None:
+            log.info("node-not-in-topology")
         self._wanted, self._known = node, True
         self._news.set()
 
@@ -84,8 +86,6 @@ class Plugin:
         wanted = offers(node) if node else {}
         faults = node.hardware.faults if node else Faults()
         used = await self._in_use()
-        if node is None:
-            log.info("node-not-in-topology")
         await self._offer(wanted, faults, used)
 
     async def _offer(

@@ -52,6 +52,7 @@ def _machine(hardware: Hardware) -> Labels:
 
 
 def _versions(hardware: Hardware) -> Labels:
+    # A driver's version may end before its revision: NVIDIA's label is there all the same, and empty.
     major, minor, revision = (*hardware.driver.split("."), "", "")[:3]
     cuda_major, cuda_minor = (*hardware.cuda.split("."), "0")[:2]
     return {
