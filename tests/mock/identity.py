@@ -12,7 +12,7 @@ from tests.mock.pages import samples
 from tests.mock.yard import HELD, Owners, Yard, owners_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
 SAMPLER = """
 import sys, time, urllib.request
@@ -80,22 +80,40 @@ class Listening:
             self.words += [Word(at, "kubelet", held), Word(at, "metrics", owners_of(scraped))]
 
 
-def longest_difference(words: Iterable[Word], devices: Iterable[str]) -> tuple[float, str]:
-    """For how long two said the same two different things about a device, and what; whoever spoke last counts."""
+def longest_difference(words: Iterable[Word], devices: Sequence[str]) -> tuple[float, str]:
+    """How old the oldest word was that kubelet no longer said, and what; whoever spoke last counts.
+
+    Owners may change faster than anybody follows. So a word is as old as kubelet's own last word that said the same,
+    and one that kubelet never said as old as the speaker's last word that was right.
+    """
     latest: dict[str, Owners] = {}
-    since: dict[tuple[str, ...], float] = {}
+    said: dict[tuple[str, str], float] = {}
+    right: dict[tuple[str, str], float] = {}
     longest = (0.0, "no difference")
     for word in sorted(words, key=lambda word: word.at):
+        # What kubelet said stood until now, and what it says now begins.
+        said |= dict.fromkeys(_owned(latest.get("kubelet"), devices), word.at)
         latest[word.by] = word.owners
-        now = set(_differences(latest, devices))
-        since = {each: since.get(each, word.at) for each in now}
-        longest = max([longest, *((word.at - began, " ".join(each)) for each, began in since.items())])
+        said |= dict.fromkeys(_owned(latest.get("kubelet"), devices), word.at)
+        for device, by, owner, truth in _differences(latest, devices, right, word.at):
+            right[device, by] = max(right[device, by], said.get((device, owner), 0.0))
+            longest = max(longest, (word.at - right[device, by], f"{device} {by} {owner} kubelet {truth}"))
     return longest
 
 
-def _differences(latest: dict[str, Owners], devices: Iterable[str]) -> Iterable[tuple[str, ...]]:
-    for device in devices:
-        said = {by: owners.get(device, "nobody") for by, owners in latest.items()}
-        for by, owner in said.items():
-            if owner != said.get("kubelet", owner):
-                yield device, by, owner, "kubelet", said["kubelet"]
+def _owned(owners: Owners | None, devices: Iterable[str]) -> list[tuple[str, str]]:
+    return [] if owners is None else [(device, owners.get(device, "nobody")) for device in devices]
+
+
+def _differences(
+    latest: dict[str, Owners], devices: Sequence[str], right: dict[tuple[str, str], float], now: float
+) -> Iterator[tuple[str, str, str, str]]:
+    """Who differs from kubelet about what; `right` notes who does not."""
+    truth = dict(_owned(latest.get("kubelet"), devices))
+    for by, owners in latest.items() if truth else ():
+        for device, owner in _owned(owners, devices):
+            if owner == truth[device]:
+                right[device, by] = now
+            else:
+                right.setdefault((device, by), now)
+                yield device, by, owner, truth[device]

@@ -26,3 +26,21 @@ def test_who_changes_again_and_again_may_be_late_each_time() -> None:
     words = [Word(at, "kubelet", turn) for at, turn in enumerate(turns)]
     words += [Word(at + 0.9, "status", turn) for at, turn in enumerate(turns)]
     assert longest_difference(words, ["G"])[0] < 1
+
+
+def test_who_never_follows_differs_all_the_while_however_often_the_owner_changes() -> None:
+    words = [Word(at, "kubelet", {"G": f"p{at}/c"}) for at in range(10)]
+    words += [Word(at, "metrics", {"G": "p0/c"}) for at in range(10)]
+    assert longest_difference(words, ["G"]) == (8, "G metrics p0/c kubelet p9/c")
+
+
+def test_who_says_something_else_wrong_each_time_differs_all_the_while() -> None:
+    words = [Word(at, "kubelet", P) for at in range(10)]
+    words += [Word(at, "metrics", P if at < 2 else {"G": f"x{at}/c"}) for at in range(10)]
+    assert longest_difference(words, ["G"])[0] == 7
+
+
+def test_who_is_ahead_of_kubelet_for_a_moment_is_not_wrong() -> None:
+    words = [Word(at, "kubelet", Q if at >= 5 else P) for at in range(10)]
+    words += [Word(at + 0.5, "status", Q if at >= 4 else P) for at in range(10)]
+    assert longest_difference(words, ["G"])[0] == 0.5
