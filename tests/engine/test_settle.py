@@ -1,7 +1,7 @@
 """Several cycles in a row, until nothing changes any more."""
 
-from gpuyard.engine.model import State
-from gpuyard.engine.result import Bind, FinalState
+from gpuyard.engine.model import Shape, State
+from gpuyard.engine.result import Bind, FinalState, Reason, Until
 from gpuyard.engine.settings import Settings
 from gpuyard.engine.settle import after, rounds
 
@@ -27,6 +27,19 @@ def test_who_was_tried_as_a_victim_and_stayed_is_what_it_was() -> None:
     some.running("b", gpus=4, name="large").running("b", gpus=1, name="small").pending("a", gpus=4)
     first = next(rounds(some.snapshot(), Settings()))
     assert after(first).pods["ns/small"].started == first.snapshot.pods["ns/small"].started
+
+
+def test_the_delay_of_a_workload_starts_anew_when_it_is_evicted() -> None:
+    """Without it `delayed` would take the place of `humble` in the second cycle, as it ranks before it."""
+    some = yard().node("east", gpus=1, labels={"zone": "east"}).node("west", gpus=1)
+    some.queue("a", quota=1).queue("b", quota=1)
+    some.running("b", name="delayed", on="east", priority=75, preemption_delay=600).running(
+        "b", name="humble", on="west"
+    )
+    told = some.pending("a", shape=Shape(gpus=1, selector=(("zone", "east"),))).plan()
+    assert told.evicted == ["delayed"]
+    assert told.reason("delayed") is Reason.PREEMPTION_DELAY
+    assert told.facts("delayed") == Until(until=NOW + 600, who="ns/delayed")
 
 
 def test_a_plan_ends_with_a_cycle_in_which_nothing_happens() -> None:

@@ -1,7 +1,8 @@
 """Several cycles in a row, until nothing changes any more: what `gpuyard plan` shows.
 
 Between two cycles evicted and terminating pods become Pending again, bound and nominated ones Running; those that are
-stuck in terminating stay. The clock stands still. No pod is evicted twice.
+stuck in terminating stay. The clock stands still. No pod is evicted twice, and the preemption delay of a workload that
+was evicted starts anew.
 """
 
 from collections.abc import Iterable, Iterator
@@ -75,7 +76,10 @@ def after(cycle: Cycle) -> Snapshot:
     }
     changed |= {pod.key: _unplaced(pod) for pod in _leaving(snapshot)}
     stay = _pinned(snapshot, {node for pod in changed.values() for node in (pod.node, snapshot.pods[pod.key].node)})
-    return snapshot.with_pod(*(pod for pod in stay if pod.key not in changed), *changed.values())
+    draft = snapshot.draft().put_pods([*(pod for pod in stay if pod.key not in changed), *changed.values()])
+    for key in sorted({snapshot.pods[pod].workload for pod in cycle.record.evictions}):
+        draft.put_workload(msgspec.structs.replace(snapshot.workloads[key], last_evicted=snapshot.now))
+    return draft.done()
 
 
 def _pinned(snapshot: Snapshot, nodes: Iterable[str]) -> Iterator[Pod]:
