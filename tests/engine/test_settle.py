@@ -1,6 +1,7 @@
 """Several cycles in a row, until nothing changes any more."""
 
 from gpuyard.engine.model import Shape, State
+from gpuyard.engine.plan import Cycle
 from gpuyard.engine.result import Bind, FinalState, Reason, Until
 from gpuyard.engine.settings import Settings
 from gpuyard.engine.settle import after, rounds
@@ -40,6 +41,27 @@ def test_the_delay_of_a_workload_starts_anew_when_it_is_evicted() -> None:
     assert told.evicted == ["delayed"]
     assert told.reason("delayed") is Reason.PREEMPTION_DELAY
     assert told.facts("delayed") == Until(until=NOW + 600, who="ns/delayed")
+
+
+def test_a_budget_stays_spent_while_who_was_evicted_waits() -> None:
+    some = yard().nodes(1, gpus=4).queue("a", quota=2).queue("b", quota=2).running("b", 4).pending("a", 2)
+    told = some.budget("b", allowed=1, pods=["b-1", "b-2", "b-3", "b-4"]).plan()
+    assert told.evicted == ["b-4"]
+    assert told.reason("a-2") is Reason.PROTECTED_BY_BUDGET
+
+
+def test_a_budget_is_itself_again_once_who_was_evicted_runs() -> None:
+    some = yard().nodes(1).queue("b").pending("b", 2).running("b").budget("b", allowed=0, pods=["b-1", "b-2", "b-3"])
+    cycle = Cycle(some.snapshot(), Settings(), spared=["ns/b-1"])
+    cycle.run()
+    assert after(cycle).budgets["ns/b"].allowed == 1
+
+
+def test_who_moves_does_not_spend_a_budget_for_longer_than_the_move() -> None:
+    some = yard().nodes(2).queue("a", quota=16).running("a", on="node-1", gpus=4).running("a", on="node-2", gpus=4)
+    first = next(rounds(some.pending("a", gpus=8).budget("a", allowed=1, pods=["a-1", "a-2"]).snapshot(), Settings()))
+    assert len(first.record.evictions) == 1
+    assert after(first).budgets["ns/a"].allowed == 1
 
 
 def test_a_plan_ends_with_a_cycle_in_which_nothing_happens() -> None:

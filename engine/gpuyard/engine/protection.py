@@ -16,7 +16,7 @@ class Guard:
     def __init__(self, scratch: Scratch, spared: Collection[str], *, honor_budgets: bool) -> None:
         self._scratch = scratch
         self._snapshot = scratch.snapshot
-        self._spared = frozenset(spared)
+        self.spared = frozenset(spared)
         self.denied: set[str] = set()
         """The budgets that kept somebody from going, since this was cleared."""
         self._left: dict[str, int] = {}
@@ -29,7 +29,7 @@ class Guard:
 
     def spares(self, pods: Iterable[Pod]) -> bool:
         """Whether one of these pods has been evicted already."""
-        return bool(self._spared) and any(pod.key in self._spared for pod in pods)
+        return bool(self.spared) and any(pod.key in self.spared for pod in pods)
 
     def affordable(self, chunks: Chunks) -> Chunks:
         """The chunks in order, without those that a disruption budget does not allow any more."""

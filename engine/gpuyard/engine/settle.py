@@ -1,8 +1,8 @@
 """Several cycles in a row, until nothing changes any more: what `gpuyard plan` shows.
 
 Between two cycles evicted and terminating pods become Pending again, bound and nominated ones Running; those that are
-stuck in terminating stay. The clock stands still. No pod is evicted twice, and the preemption delay of a workload that
-was evicted starts anew.
+stuck in terminating stay. The clock stands still. No pod is evicted twice, the preemption delay of a workload that was
+evicted starts anew, and disruption budgets stay spent until it runs again.
 """
 
 from collections.abc import Iterable, Iterator
@@ -79,7 +79,17 @@ def after(cycle: Cycle) -> Snapshot:
     draft = snapshot.draft().put_pods([*(pod for pod in stay if pod.key not in changed), *changed.values()])
     for key in sorted({snapshot.pods[pod].workload for pod in cycle.record.evictions}):
         draft.put_workload(msgspec.structs.replace(snapshot.workloads[key], last_evicted=snapshot.now))
-    return draft.done()
+    return _with_budgets_left(cycle, draft.done())
+
+
+def _with_budgets_left(cycle: Cycle, end: Snapshot) -> Snapshot:
+    """The end of a cycle with budgets that count who was evicted and waits, and no longer whoever runs again."""
+    gone = [end.pods[key] for key in sorted({*cycle.guard.spared, *cycle.record.evictions}) if key in end.pods]
+    runs = {pod.key: pod.active - cycle.snapshot.pods[pod.key].active for pod in gone}
+    return end.with_budgets(
+        msgspec.structs.replace(budget, allowed=budget.allowed + sum(runs.get(pod, 0) for pod in budget.pods))
+        for budget in end.budgets.values()
+    )
 
 
 def _pinned(snapshot: Snapshot, nodes: Iterable[str]) -> Iterator[Pod]:
