@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -151,23 +151,33 @@ def test_a_pool_makes_a_map_for_each_of_its_nodes(mock: Mock) -> None:
     eventually(lambda: mock.gpus_of("node-3") == (None, None))
 
 
+def mark(mock: Mock, round_: int) -> bool:
+    """Write a comment into the topology as it stands; False when the updater was faster."""
+    found = mock.get("configmap", "topology", "-n", NAMESPACE)
+    line = f"  node-{round_ % NODES + 1}:"
+    text = found["data"]["topology.yml"].replace(line, f"{line}  # round {round_}")
+    body = {"metadata": {"resourceVersion": found["metadata"]["resourceVersion"]}, "data": {"topology.yml": text}}
+    try:
+        mock.cluster.kubectl("patch", "configmap", "topology", "-n", NAMESPACE, "--type=merge", "-p", json.dumps(body))
+    except SandboxError as error:
+        if "Conflict" not in str(error):
+            raise
+        return False
+    return True
+
+
 @pytest.mark.row("M-48")
 def test_two_writers_lose_no_update(mock: Mock) -> None:
     """The user changes the topology again and again while pods come and go: both hands' work is there at the end."""
-    counts = {f"node-{n}": 2 for n in range(1, NODES + 1)}
-    mock.put(topology(counts))
+    mock.put(topology({f"node-{n}": 2 for n in range(1, NODES + 1)}))
     for round_ in range(12):
         create(mock, a_pod(f"p{round_}"))
-        text = mock.text().replace(f"node-{round_ % NODES + 1}:\n", f"node-{round_ % NODES + 1}:  # {round_}\n")
-        version = mock.get("configmap", "topology", "-n", NAMESPACE)["metadata"]["resourceVersion"]
-        body = {"metadata": {"resourceVersion": version}, "data": {"topology.yml": text}}
-        # Refused when the updater was faster: a user would look again, as the next round does.
-        with suppress(SandboxError):
-            patch = ("patch", "configmap", "topology", "-n", NAMESPACE, "--type=merge", "-p", json.dumps(body))
-            mock.cluster.kubectl(*patch)
+        # Refused when the updater was faster: a user looks again.
+        eventually(lambda round_=round_: mark(mock, round_))  # type: ignore[misc]
     running = {pod["metadata"]["name"] for pod in mock.get("pods")["items"] if "nodeName" in pod["spec"]}
     eventually(lambda: {each["metadata"]["pod"] for each in mock.usage().values()} == running)
     assert len(running) == 2 * NODES
+    assert {int(found) for found in re.findall(r"# round (\d+)", mock.text())} == set(range(12))
     assert "# number 1" in mock.text()
 
 
@@ -176,12 +186,25 @@ def test_a_thousand_scrapes_while_pods_come_and_go_miss_no_gpu(mock: Mock) -> No
     mock.put(topology({f"node-{n}": 8 for n in range(1, NODES + 1)}, "NVIDIA-A100-SXM4-40GB", 40960))
     eventually(lambda: len(mock.series()) == 8 * NODES)
     lines = mock.scrape().count("\n")
-    for scrape in range(1000):
-        if scrape % 50 == 0:
-            create(mock, *(a_pod(f"p{scrape}-{n}") for n in range(4)))
-        if scrape % 50 == 25:
-            mock.cluster.kubectl("delete", "pod", "--wait=false", *(f"p{scrape - 25}-{n}" for n in range(4)))
-        assert mock.scrape().count("\n") == lines
+
+    def whole() -> str:
+        page = mock.scrape()
+        assert page.count("\n") == lines
+        return page
+
+    def shown(names: list[str]) -> bool:
+        page = whole()
+        return all(f'pod="{name}"' in page for name in names)
+
+    for wave in range(10):
+        names = [f"p{wave}-{n}" for n in range(4)]
+        create(mock, *map(a_pod, names))
+        eventually(lambda names=names: shown(names))  # type: ignore[misc]
+        for _ in range(50):
+            whole()
+        mock.cluster.kubectl("delete", "pod", "--wait=false", *names)
+        for _ in range(50):
+            whole()
     eventually(lambda: not [labels for labels in mock.series().values() if "pod" in labels], within=15)
 
 
