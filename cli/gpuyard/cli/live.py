@@ -1,7 +1,7 @@
 """The live cluster as the document that `gpuyard plan -f` reads: what decides about pods, nothing secret."""
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import click
 import msgspec
@@ -13,7 +13,7 @@ from gpuyard.engine.kube.objects import Notes
 SOURCE = "the cluster"
 """What stands for the file's name in messages."""
 
-Say = Callable[[str], None]
+REMEDY = "gpuyard's CRDs are not installed, see docs/install.md"
 
 # Pods before nodes and namespaces: what a pod names was there before it.
 KINDS = (
@@ -38,7 +38,7 @@ def progress(line: str) -> None:
         click.echo(line, err=True)
 
 
-async def survey(client: Client, say: Say) -> list[Json]:
+async def survey(client: Client) -> list[Json]:
     """The objects of the cluster that decide about pods, kind by kind; a kind that it does not know is left out."""
     found: list[Json] = []
     for resource in KINDS:
@@ -47,9 +47,9 @@ async def survey(client: Client, say: Say) -> list[Json]:
         except ApiError as error:
             if not error.not_found:
                 raise
-            say(f"{client.access.server} has no {resource.plural} ({resource.api_version})")
+            click.echo(f"{client.access.server} has no {resource.plural} ({resource.api_version}): {REMEDY}", err=True)
             continue
-        say(f"read {len(items)} {resource.plural}")
+        progress(f"read {len(items)} {resource.plural}")
         found += [{"apiVersion": resource.api_version, "kind": resource.kind} | bare(item) for item in items]
     return standing(found)
 

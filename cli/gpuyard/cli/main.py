@@ -16,6 +16,7 @@ class Part(NamedTuple):
 
 PARTS: Mapping[str, Part] = {
     "plan": Part("gpuyard.cli.plan:plan", "What the decision engine would do with a snapshot of a cluster."),
+    "top": Part("gpuyard.cli.top:top", "Queues, nodes and pods of the cluster: who has how many GPUs, who waits."),
     "snapshot": Part("gpuyard.cli.snapshot:snapshot", "Keep what `gpuyard plan -f` reads of a cluster."),
     "gpu": Part("gpuyard.cli.gpu:gpu", "See and change the mock GPUs of a cluster."),
     "sandbox": Part("gpuyard.sandbox.cli:sandbox", "A real Kubernetes to try and test on, with mock GPU nodes."),

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 from gpuyard.cli.calling import BAD_INPUT, calling, end, reaching
 from gpuyard.cli.files import STANDARD_INPUT
-from gpuyard.cli.live import document, progress, survey
+from gpuyard.cli.live import document, survey
 
 
 @click.group()
@@ -22,7 +22,7 @@ def save(kubeconfig: str, context: str, file: str) -> None:
     That is its nodes, pods, queues, pod groups, priority classes, budgets, namespaces and plans. Commands, variables,
     volumes and foreign annotations of pods are left out. `gpuyard plan -f FILE` reads it.
     """
-    text = document(calling(lambda client: survey(client, progress), kubeconfig, context))
+    text = document(calling(survey, kubeconfig, context))
     if file == STANDARD_INPUT:
         click.echo(text, nl=False)
         return

@@ -1,0 +1,61 @@
+"""A look at the live cluster: its objects, the snapshot that they make, and what the engine decides about it."""
+
+from time import time
+from typing import NamedTuple
+
+import click
+from gpuyard.cli.calling import BAD_INPUT, calling, end
+from gpuyard.cli.deadline import Deadline, TooLong
+from gpuyard.cli.live import SOURCE, document, survey
+from gpuyard.cli.reading import read
+from gpuyard.common.kube.client import Client, Json
+from gpuyard.engine.explain import Explanation, explain
+from gpuyard.engine.kube.faults import Unreadable
+from gpuyard.engine.result import Outcome
+from gpuyard.engine.settings import Settings
+from gpuyard.engine.settle import settle
+from gpuyard.engine.snapshot import Snapshot
+
+PATIENCE = 600
+"""Seconds that the engine may think about one cluster."""
+
+
+class Look(NamedTuple):
+    """The cluster at one moment."""
+
+    things: list[Json]
+    namespace: str
+    """The one that the kubeconfig's context names."""
+    snapshot: Snapshot
+
+
+def look(kubeconfig: str, context: str) -> Look:
+    """Look at the cluster; the command ends with the reason if that cannot be done."""
+
+    async def work(client: Client) -> tuple[list[Json], str]:
+        return await survey(client), client.access.namespace
+
+    things, namespace = calling(work, kubeconfig, context)
+    try:
+        snapshot, notes = read((), Settings(), int(time()), (SOURCE, document(things)))
+    except Unreadable as unreadable:
+        end(str(unreadable), BAD_INPUT)
+    for note in notes:
+        click.echo(note, err=True)
+    return Look(things, namespace, snapshot)
+
+
+def decided(snapshot: Snapshot, settings: Settings) -> Outcome:
+    """What the engine does about it; the command ends if that takes too long."""
+    try:
+        return settle(snapshot, settings, Deadline(PATIENCE))
+    except TooLong as over:
+        end(str(over), BAD_INPUT)
+
+
+def reasoned(snapshot: Snapshot, pod: str, outcome: Outcome) -> Explanation:
+    """The whole decision about one pod, and what would help."""
+    try:
+        return explain(snapshot, Settings(), pod, outcome, Deadline(PATIENCE))
+    except TooLong as over:
+        end(str(over), BAD_INPUT)

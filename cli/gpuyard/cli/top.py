@@ -1,0 +1,27 @@
+"""`gpuyard top`."""
+
+import click
+import msgspec
+from gpuyard.cli.calling import reaching
+from gpuyard.cli.looking import decided, look
+from gpuyard.cli.output import page
+from gpuyard.cli.overview import overview, page_of
+from gpuyard.engine.settings import Settings
+
+
+@click.command()
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@reaching
+def top(kubeconfig: str, context: str, output: str) -> None:
+    """Who has how many GPUs, and who waits: queues as a tree, nodes, pods.
+
+    WHY says what the engine answers at this moment; `gpuyard explain pod/NAME` says it whole.
+    """
+    snapshot = look(kubeconfig, context).snapshot
+    if not snapshot.queues:
+        click.echo("there are no queues: create one, as in manifests/samples, or every pod goes ungoverned", err=True)
+    seen = overview(snapshot, decided(snapshot, Settings(cycles=1)))
+    if output == "json":
+        click.echo(msgspec.json.format(msgspec.json.encode(seen), indent=2))
+    else:
+        click.echo(page_of(seen, page()), nl=False)

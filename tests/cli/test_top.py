@@ -1,0 +1,48 @@
+"""`gpuyard top` on a cluster."""
+
+from pathlib import Path
+
+from tests.cli.cluster import BUILT_IN, cluster
+from tests.cli.shell import run
+from tests.engine.kube.written import node, pod, queue
+
+
+def test_it_prints_queues_nodes_and_pods_without_colour_in_a_pipe(tmp_path: Path) -> None:
+    with cluster(tmp_path, node(), queue(), pod("p", 2, on="node-1")) as kubeconfig:
+        told = run("top", "--kubeconfig", kubeconfig)
+    assert told.code == 0
+    assert [line for line in told.out.splitlines() if line.isupper() and not line.startswith(" ")] == [
+        "QUEUES (GPUS)",
+        "NODES",
+        "PODS",
+    ]
+    assert "\x1b" not in told.out
+
+
+def test_for_programs_it_is_json(tmp_path: Path) -> None:
+    with cluster(tmp_path, node(), queue(), pod("p", 2, on="node-1")) as kubeconfig:
+        told = run("top", "-o", "json", "--kubeconfig", kubeconfig).answer
+    assert told["queues"][0]["fairShare"]["gpu"] == 2
+    assert told["nodes"][0]["free"] == 6
+    assert told["pods"][0]["pod"] == "default/p"
+
+
+def test_without_our_crds_it_says_so_and_shows_the_rest(tmp_path: Path) -> None:
+    with cluster(tmp_path, node(), pod(on="node-1"), kinds=BUILT_IN) as kubeconfig:
+        told = run("top", "--kubeconfig", kubeconfig)
+    assert told.code == 0
+    assert "has no queues (scheduling.run.ai/v2): gpuyard's CRDs are not installed, see docs/install.md" in told.err
+    assert "node-1" in told.out
+
+
+def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+    bad = queue()
+    bad["spec"]["resources"]["gpu"]["quota"] = "many"
+    with cluster(tmp_path, node(), bad) as kubeconfig:
+        told = run("top", "--kubeconfig", kubeconfig)
+    assert (told.code, told.err.startswith("the cluster: Queue team-a: spec.resources.gpu.quota")) == (2, True)
+
+
+def test_without_a_cluster_it_says_so_and_ends_with_3() -> None:
+    told = run("top", "--kubeconfig", "/nowhere")
+    assert (told.code, "/nowhere" in told.err) == (3, True)
