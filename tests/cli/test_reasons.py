@@ -200,6 +200,14 @@ def test_a_gang_that_is_too_big_says_how_far_it_came_and_which_part_is_short(tmp
     assert message == "the gang needs room for 4 pods at once, and part worker does not find it (found 3 of 4)"
 
 
+@pytest.mark.row("Q-43", case="does-not-fit")
+def test_a_gang_of_which_no_pod_fits_says_so_with_the_causes_of_the_nodes(tmp_path: Path) -> None:
+    gang = [pod(name, 8, notes=IN_GANG) for name in ("p", "p1", "p2")]
+    reason, message = why(tmp_path, node(gpus=2), queue(), pod_group(minimum=3), *gang)
+    assert reason == "GangDoesNotFit"
+    assert message == "the gang needs room for 3 pods at once (found 0 of 3; nodes: 1 too few free GPUs)"
+
+
 @pytest.mark.row("Q-43", case="incomplete")
 def test_a_gang_whose_pods_are_missing_says_how_many_there_are(tmp_path: Path) -> None:
     reason, message = why(tmp_path, node(), queue(), pod_group(minimum=3), pod("p", notes=IN_GANG))

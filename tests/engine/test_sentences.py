@@ -123,6 +123,12 @@ CASES = {
         "the gang needs room for 4 pods at once",
         "found 3 of 4",
     ),
+    "a gang without room for any of its pods": Case(
+        Reason.GANG_DOES_NOT_FIT,
+        Gap(found=0, needed=4, causes={"gpus": 2, "taint": 1}),
+        "the gang needs room for 4 pods at once",
+        "found 0 of 4; nodes: 2 too few free GPUs, 1 a taint that the pod does not tolerate",
+    ),
     "a gang without room for one of its parts": Case(
         Reason.GANG_DOES_NOT_FIT,
         Gap(found=3, needed=4, part="worker"),

@@ -7,10 +7,10 @@ delayed                         nobody is evicted on its behalf yet
 part of the gang has room       found n of m
 victims are safe                minimum run time, disruption budgets
 promised to others              it would fit, were the promised rooms free
-no node could ever hold it      counts by cause
+no node could ever hold it      counts by cause; of a gang found 0 of m as well
 enough in sum, no hole          fragmented
 may not take from others        at or over its fair share
-otherwise                       counts by cause
+otherwise                       as if no node could ever hold it
 """
 
 from collections.abc import Iterator, Mapping
@@ -94,6 +94,9 @@ class Teller:
         if promised is not None:
             yield promised
         errors = Waiting(Reason.NO_NODE_FITS, counts)
+        if len(chunk) > 1:
+            gap = Gap(found=0, needed=len(chunk), part=self._part(chunk, 0), causes=counts.causes)
+            errors = Waiting(Reason.GANG_DOES_NOT_FIT, gap)
         if not self._could_ever(pod):
             yield errors
         if pod.shape.wants_gpu and counts.largest < counts.asked <= counts.free:
