@@ -102,6 +102,11 @@ def test_a_pod_that_runs_needs_no_advice() -> None:
     assert advise(made.snapshot(), SETTINGS, "ns/a-1") is None
 
 
+def test_no_change_helps_a_pod_before_its_scheduling_gates_are_gone() -> None:
+    made = yard().nodes(1).queue("a").pending("a").pod("a-1", gated=True)
+    assert advise(made.snapshot(), SETTINGS, "ns/a-1") is None
+
+
 @pytest.mark.row("Q-41", case="limit")
 def test_a_limit_is_raised_by_just_what_is_asked() -> None:
     made = yard().nodes(2).queue("a", limit=8).running("a", 8).pending("a", gpus=2)

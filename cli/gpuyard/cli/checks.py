@@ -23,13 +23,14 @@ def verdicts(snapshot: Snapshot, outcome: Outcome, pods: Iterable[str]) -> list[
 def _verdict(snapshot: Snapshot, outcome: Outcome, pod: str) -> str:
     final = outcome.final[pod]
     if is_placed(outcome, pod):
-        return f"yes: {pod} has a place on {final.node}, {_cost(snapshot, outcome, pod)}"
+        return f"yes: {pod} has a place on {final.node}, {cost(snapshot, outcome, pod)}"
     waiting = outcome.pending.get(pod)
     why = f": {waiting.reason}: {told(waiting)}" if waiting else f", it is {final.state}"
     return f"no: {pod} has no place{why}"
 
 
-def _cost(snapshot: Snapshot, outcome: Outcome, pod: str) -> str:
+def cost(snapshot: Snapshot, outcome: Outcome, pod: str) -> str:
+    """Who pays for a pod's place."""
     own = workload_of(snapshot, pod)
     for_it = [e for e in events(snapshot, outcome.cycles) if e.claimant == own]
     parts = []

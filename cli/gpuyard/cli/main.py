@@ -16,6 +16,7 @@ class Part(NamedTuple):
 
 PARTS: Mapping[str, Part] = {
     "plan": Part("gpuyard.cli.plan:plan", "What the decision engine would do with a snapshot of a cluster."),
+    "explain": Part("gpuyard.cli.explain:explain", "Why a pod of the cluster waits, since when, and what would help."),
     "top": Part("gpuyard.cli.top:top", "Queues, nodes and pods of the cluster: who has how many GPUs, who waits."),
     "snapshot": Part("gpuyard.cli.snapshot:snapshot", "Keep what `gpuyard plan -f` reads of a cluster."),
     "gpu": Part("gpuyard.cli.gpu:gpu", "See and change the mock GPUs of a cluster."),

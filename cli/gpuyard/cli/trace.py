@@ -14,13 +14,18 @@ from gpuyard.engine.suggestions import advice_in_words
 
 def trace(explanation: Explanation, snapshot: Snapshot, page: Page) -> str:
     """The decision about a pod of `snapshot`."""
+    return "\n\n".join([_end(explanation), *details(explanation, snapshot, page)]) + "\n"
+
+
+def details(explanation: Explanation, snapshot: Snapshot, page: Page) -> list[str]:
+    """All of the decision but its end, block by block."""
     sections = [_gates(explanation.gates), _queues(explanation), _nodes(explanation)]
-    blocks = [_end(explanation), *(drawn(section, page) for section in sections if section.rows)]
+    blocks = [drawn(section, page) for section in sections if section.rows]
     if explanation.steps:
         blocks.append(listed("WHAT THE ENGINE DID", "cyan", [_step(step) for step in explanation.steps], page))
     if explanation.advice is not None:
         blocks.append(listed("WHAT WOULD HELP", "cyan", advice_in_words(explanation.advice, snapshot), page))
-    return "\n\n".join(blocks) + "\n"
+    return blocks
 
 
 def _end(of: Explanation) -> str:

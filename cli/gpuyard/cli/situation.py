@@ -1,0 +1,157 @@
+"""How one pod of a cluster stands: why it waits, since when, for what, kube-scheduler's last word, what would help."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+from gpuyard.cli.answer import amounts
+from gpuyard.cli.checks import cost, is_placed
+from gpuyard.cli.drawing import Page, listed
+from gpuyard.cli.overview import ByResource, queue_of
+from gpuyard.cli.trace import details
+from gpuyard.engine.explain import Explanation
+from gpuyard.engine.kube.times import moment
+from gpuyard.engine.model import State
+from gpuyard.engine.result import Outcome
+from gpuyard.engine.sentences import cause_in_words, told
+from gpuyard.engine.snapshot import Snapshot
+from gpuyard.engine.suggestions import advice_in_words
+
+Json = Mapping[str, Any]
+
+_MINUTE = 60
+
+
+class Word(msgspec.Struct, kw_only=True):
+    """What kube-scheduler wrote into the pod's condition when it found no place."""
+
+    reason: str
+    message: str
+    since: str
+
+
+class Stand(msgspec.Struct, kw_only=True, rename="camel"):
+    """A queue on the way up, in the units of a Queue."""
+
+    queue: str
+    fair_share: ByResource
+    quota: ByResource
+    limit: ByResource
+    used: ByResource
+
+
+class NodeAnswer(msgspec.Struct, kw_only=True, rename="camel"):
+    """What a node says to the pod; without a cause it fits."""
+
+    node: str
+    free_gpus: int
+    cause: str
+
+
+class Situation(msgspec.Struct, kw_only=True, rename="camel"):
+    """All that there is to say of one pod."""
+
+    pod: str
+    queue: str
+    """Empty: it is not governed."""
+    state: str
+    node: str
+    since: str
+    """Since when it waits, or since when it is there."""
+    reason: str
+    """From the closed list; empty where nothing of ours is in the way."""
+    message: str
+    waits_for: list[str]
+    kube_scheduler: Word | None
+    queues: list[Stand]
+    nodes: list[NodeAnswer]
+    advice: list[str]
+
+
+def situation(raw: Json, snapshot: Snapshot, outcome: Outcome, explanation: Explanation) -> Situation:
+    """How a pod stands, given its object as the API server has it, and what the engine says of it."""
+    pod, word = explanation.pod, last_word(raw)
+    waiting = explanation.waiting if pod.waits else None
+    return Situation(
+        pod=pod.key,
+        queue=queue_of(snapshot, pod),
+        state="Gated" if pod.gated else str(pod.state),
+        node=pod.node,
+        since=word.since if word else raw["metadata"].get("creationTimestamp") or "",
+        reason=str(waiting.reason) if waiting else "",
+        message=told(waiting) if waiting else "",
+        waits_for=list(_waits_for(raw, snapshot, outcome, explanation)),
+        kube_scheduler=word,
+        queues=_stands(explanation),
+        nodes=[NodeAnswer(node=w.node, free_gpus=w.free, cause=_cause(w.cause)) for w in explanation.nodes],
+        advice=advice_in_words(explanation.advice, snapshot) if explanation.advice and waiting else [],
+    )
+
+
+def last_word(raw: Json) -> Word | None:
+    """What kube-scheduler said last, if it said no."""
+    for condition in (raw.get("status") or {}).get("conditions") or ():
+        if (condition.get("type"), condition.get("status")) == ("PodScheduled", "False"):
+            reason, message, since = (condition.get(key) or "" for key in ("reason", "message", "lastTransitionTime"))
+            return Word(reason=reason, message=message, since=since)
+    return None
+
+
+def _waits_for(raw: Json, snapshot: Snapshot, outcome: Outcome, of: Explanation) -> Iterator[str]:
+    pod = of.pod
+    if pod.state is not State.PENDING:
+        return
+    if pod.gated:
+        gates = ", ".join(gate["name"] for gate in raw["spec"]["schedulingGates"])
+        yield f"whoever removes its scheduling gates: {gates}"
+        return
+    for promise in snapshot.promises:
+        if promise.pod == pod.key:
+            yield f"plan {promise.plan}, which keeps room for it on {promise.node}"
+    if of.waiting is None and is_placed(outcome, pod.key):
+        yield f"kube-scheduler: there is a place for it on {of.final.node}, {cost(snapshot, outcome, pod.key)}"
+
+
+def _stands(of: Explanation) -> list[Stand]:
+    return [
+        Stand(
+            queue=q.name,
+            fair_share=amounts(q.fair_share),
+            quota=amounts(q.quota),
+            limit=amounts(q.limit),
+            used=amounts(q.allocated),
+        )
+        for q in of.queues
+    ]
+
+
+def _cause(cause: str) -> str:
+    return cause_in_words(cause) if cause else ""
+
+
+def page_of(found: Situation, explanation: Explanation, snapshot: Snapshot, page: Page) -> str:
+    """For people: how it stands, then the engine's own steps."""
+    stands = listed(found.pod, "cyan", list(_lines(found, snapshot.now)), page)
+    more = details(explanation, snapshot, page) if found.state == State.PENDING else []
+    return "\n\n".join([stands, *more]) + "\n"
+
+
+def _lines(found: Situation, now: int) -> Iterator[str]:
+    where = f" on {found.node}" if found.node else ""
+    yield f"{found.state}{where}{_since(found.since, now)}"
+    yield f"queue {found.queue}" if found.queue else "not governed: no queue of ours decides about it"
+    if found.reason:
+        yield f"it waits: {found.reason}: {found.message}"
+    for what in found.waits_for:
+        yield f"it waits for {what}"
+    if found.kube_scheduler:
+        yield f"kube-scheduler said last: {found.kube_scheduler.reason}: {found.kube_scheduler.message}"
+    elif found.state == State.PENDING:
+        yield "kube-scheduler has not spoken of it: does one run that serves its schedulerName?"
+
+
+def _since(since: str, now: int) -> str:
+    if not since:
+        return ""
+    minutes, seconds = divmod(max(0, now - moment(since)), _MINUTE)
+    return f" since {since} ({minutes} min {seconds} s)" if minutes else f" since {since} ({seconds} s)"

@@ -1,0 +1,63 @@
+"""`gpuyard explain` on a cluster: what is asked, what comes back, what if there is no such pod."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.cluster import cluster
+from tests.cli.shell import Run, run
+from tests.engine.kube.written import node, pod, queue
+
+GIVEN = (
+    node(),
+    queue(limit=4),
+    pod("runs", 4, on="node-1"),
+    pod("waits", 2),
+    pod("other", 1, namespace="team-b"),
+)
+
+
+def ask(folder: Path, *arguments: str, namespace: str = "") -> Run:
+    with cluster(folder, *GIVEN, namespace=namespace) as kubeconfig:
+        return run("explain", *arguments, "--kubeconfig", kubeconfig)
+
+
+@pytest.mark.parametrize("written", ["pod/waits", "pods/waits", "po/waits", "waits"])
+def test_a_pod_may_be_written_as_in_kubectl(tmp_path: Path, written: str) -> None:
+    told = ask(tmp_path, written, "-n", "default")
+    assert (told.code, "it waits: OverLimit" in told.out) == (0, True)
+
+
+def test_the_page_ends_with_what_would_help_and_has_no_colour_in_a_pipe(tmp_path: Path) -> None:
+    told = ask(tmp_path, "pod/waits").out
+    assert "raise the limit of queue team-a" in told[told.index("WHAT WOULD HELP") :]
+    assert "\x1b" not in told
+
+
+def test_for_programs_it_is_json(tmp_path: Path) -> None:
+    told = ask(tmp_path, "pod/waits", "-o", "json").answer
+    assert (told["pod"], told["reason"], told["kubeScheduler"]) == ("default/waits", "OverLimit", None)
+    assert told["nodes"] == [{"node": "node-1", "freeGpus": 4, "cause": ""}]
+
+
+def test_the_namespace_is_that_of_the_kubeconfigs_context(tmp_path: Path) -> None:
+    assert ask(tmp_path, "other", namespace="team-b").code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (("pod/wait",), "no pod wait in namespace default; did you mean waits?"),
+        (("pod/other",), "there is one in team-b: say -n team-b"),
+        (("pod/xyzzy",), "`kubectl get pods -n default` names those that there are"),
+        (("job/waits",), "'job/waits' is not pod/NAME"),
+    ],
+)
+def test_what_is_not_there_ends_with_2_and_what_would_do(tmp_path: Path, arguments: tuple[str, ...], hint: str) -> None:
+    told = ask(tmp_path, *arguments)
+    assert (told.code, hint in told.err) == (2, True)
+
+
+def test_without_a_cluster_it_says_so_and_ends_with_3() -> None:
+    told = run("explain", "pod/p", "--kubeconfig", "/nowhere")
+    assert (told.code, "/nowhere" in told.err) == (3, True)
