@@ -34,6 +34,15 @@ def test_room_that_is_promised_on_a_closed_node_is_not_the_cause() -> None:
     assert told.reason("p") is Reason.NO_NODE_FITS
 
 
+def test_a_request_in_gpu_memory_names_the_label_that_no_node_has() -> None:
+    some = yard().nodes(1, gpu_memory=0).node("no-gpus", gpus=0).queue("a", quota=4)
+    told = some.pending("a", shape=Shape(gpu_memory=50)).plan()
+    assert told.sentence("a-1") == (
+        "no node fits (1 GPU asked for; nodes: 1 not labelled nvidia.com/gpu.memory, which requests in GPU memory need,"
+        " 1 too few free GPUs)"
+    )
+
+
 def test_for_parts_of_gpus_the_rest_of_shared_ones_is_free_too() -> None:
     some = yard().nodes(1, gpus=2, cpu=100).queue("a", quota=4).running("a", pod={"devices": (1,)})
     some.running("a", gpus="0.7", pod={"gpu_groups": ("g",)})

@@ -306,7 +306,19 @@ def test_the_most_frequent_cause_of_the_nodes_is_told_first() -> None:
     assert nodes_by_cause({"cpu": 1, "gpus": 3}) == "3 too few free GPUs, 1 too little free CPU"
 
 
-NODE_CAUSES = ("gpus", "cpu", "memory", "pods", "selector", "taint", "affinity", "not-ready", "cordoned", "dip")
+NODE_CAUSES = (
+    "gpus",
+    "cpu",
+    "memory",
+    "pods",
+    "selector",
+    "taint",
+    "affinity",
+    "not-ready",
+    "cordoned",
+    "dip",
+    "gpu-memory",
+)
 
 
 @pytest.mark.parametrize("cause", NODE_CAUSES)

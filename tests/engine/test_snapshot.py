@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 from gpuyard.engine.model import Budget, Node, Offer, Pod, PodTerm, Promise, Queue, Shape, State, Workload
-from gpuyard.engine.snapshot import UNUSED, Snapshot, claim
+from gpuyard.engine.snapshot import UNUSED, Snapshot, claim, share_of_gpu
 
 from tests.engine.builders import NOW, Yard, yard
 
@@ -196,8 +196,9 @@ def test_a_request_in_gpu_memory_counts_by_the_gpus_that_it_stands_on_or_by_the_
     assert snapshot.claim_of(msgspec.structs.replace(there, state=State.PENDING)).gpu == 250
 
 
-def test_a_request_in_gpu_memory_fits_no_gpu_of_unknown_size() -> None:
-    assert claim(TEN_GIB, 0).gpu > 1000
+def test_a_request_in_gpu_memory_fits_no_gpu_of_unknown_size_and_counts_as_a_whole_one() -> None:
+    assert share_of_gpu(TEN_GIB, 0) > 1000
+    assert claim(TEN_GIB, 0).gpu == 1000
 
 
 def test_what_nobody_here_governs_is_not_there_to_share() -> None:

@@ -237,6 +237,7 @@ def _cause(room: Room, shape: Shape) -> str:
         "dip": not node.dips,
         "selector": selects(shape, node),
         "taint": tolerates(shape, node),
+        "gpu-memory": not (shape.gpu_memory and node.gpus) or bool(node.gpu_memory),
         "gpus": not shape.gpus or room.later >= shape.gpus,
         "shared-gpus": not shape.shared or room.shares(shape, 1) >= shape.devices,
         "cpu": not shape.cpu or room.cpu_later >= shape.cpu,

@@ -87,7 +87,8 @@ class NodeCounts(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """How many nodes fail for which cause (`PodSchedulingErrors`, `Fragmented`), the first cause of each node."""
 
     causes: Mapping[str, int] = {}
-    """By cause: `gpus`, `cpu`, `memory`, `pods`, `selector`, `taint`, `affinity`, `not-ready`, `cordoned`, `dip`."""
+    """By cause: `gpus`, `cpu`, `memory`, `pods`, `selector`, `taint`, `affinity`, `not-ready`, `cordoned`, `dip`, and
+    `gpu-memory`: the node does not say how much one of its GPUs has."""
     free: int = 0
     """Milli-GPUs free in sum on the nodes that suit otherwise."""
     largest: int = 0

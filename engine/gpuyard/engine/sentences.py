@@ -39,6 +39,7 @@ _CAUSES: Mapping[str, str] = {
     "not-ready": "not ready",
     "cordoned": "cordoned",
     "dip": "reporting fewer GPUs than a moment ago",
+    "gpu-memory": "not labelled nvidia.com/gpu.memory, which requests in GPU memory need",
     "not-offered": "not offered by kube-scheduler",
 }
 

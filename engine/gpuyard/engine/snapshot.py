@@ -74,16 +74,20 @@ Slot = tuple[int, int]
 
 
 def share_of_gpu(shape: Shape, gpu_memory: int) -> int:
-    """The milli-GPUs that a shared request takes of each of its devices, where a GPU has `gpu_memory` MiB."""
+    """The milli-GPUs that a shared request takes of each of its devices, where a GPU has `gpu_memory` MiB.
+
+    More than a whole GPU, so that it fits nowhere, where nobody says how much a GPU has.
+    """
     if shape.fraction or not shape.gpu_memory:
         return shape.fraction
     return -(-shape.gpu_memory * GPU // gpu_memory) if gpu_memory else GPU + 1
 
 
 def claim(shape: Shape, gpu_memory: int) -> Amounts:
-    """What a pod of this shape counts in its queue, with GPUs of `gpu_memory` MiB."""
+    """What a pod of this shape counts in its queue, with GPUs of `gpu_memory` MiB; a whole GPU where nobody says."""
+    share = share_of_gpu(shape, gpu_memory) if gpu_memory or not shape.gpu_memory else GPU
     return Amounts(
-        shape.gpus * GPU + share_of_gpu(shape, gpu_memory) * shape.devices if shape.wants_gpu else 0,
+        shape.gpus * GPU + share * shape.devices if shape.wants_gpu else 0,
         shape.cpu,
         shape.memory,
     )
