@@ -265,6 +265,15 @@ def test_parts_and_replicas_stay_where_they_were_when_the_updater_starts_anew() 
         assert where(attribute(kind, left, recorded(written, left))) == {"a": {"q"}, "b": {"r"}}
 
 
+def test_a_group_stays_with_its_reservation_when_the_updater_starts_anew() -> None:
+    keeper = pod("keep", namespace="runai-reservation", labels={"runai-gpu-group": "g"}, age=1)
+    grouped = part("p", age=2, runai_gpu_group="g")
+    first = attribute(node(), [pod("w"), keeper, grouped], {})
+    assert where(first) == {"a": {"w"}, "b": {"p"}}
+    restarted = recorded(with_usage(node(), first.usage), [keeper, grouped])
+    assert where(attribute(node(), [keeper, grouped], restarted)) == {"b": {"p"}}
+
+
 @pytest.mark.parametrize("index", ["0", "a"])
 def test_a_part_of_a_named_gpu_is_there_or_nowhere(index: str) -> None:
     asking = pod("n", [container(gpus=0)], annotations={"gpu-fraction": "0.6", "runai-gpu": index}, age=9)

@@ -310,7 +310,15 @@ def recorded(node: Node, pods: Iterable[Pod]) -> dict[Place, tuple[str, ...]]:
             place = _open_place(by_uid[uid], resources.get(device, ""), container, found)
             if place is not None:
                 found[place] = (*found.get(place, ()), device)
-    return found
+    return found | _reserved(pods, found)
+
+
+def _reserved(pods: Sequence[Pod], found: Held) -> dict[Place, tuple[str, ...]]:
+    """Reservations, of which the topology says nothing: each is where the pods of its group are."""
+    sharing = [pod for pod in pods if _shares(pod) and len(pod.groups) == 1 and _part_of(pod) in found]
+    devices = {pod.groups: found[_part_of(pod)] for pod in sharing}
+    keepers = [pod for pod in pods if pod.reservation and pod.groups in devices]
+    return {place: devices[pod.groups] for pod in keepers for place in _needs(pod)}
 
 
 def _open_place(pod: Pod, resource: str, container: str, found: Held) -> Place | None:
