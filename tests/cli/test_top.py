@@ -35,14 +35,6 @@ def test_without_our_crds_it_says_so_and_shows_the_rest(tmp_path: Path) -> None:
     assert "node-1" in told.out
 
 
-def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
-    bad = queue()
-    bad["spec"]["resources"]["gpu"]["quota"] = "many"
-    with cluster(tmp_path, node(), bad) as kubeconfig:
-        told = run("top", "--kubeconfig", kubeconfig)
-    assert (told.code, told.err.startswith("the cluster: Queue team-a: spec.resources.gpu.quota")) == (2, True)
-
-
 def test_without_a_cluster_it_says_so_and_ends_with_3() -> None:
     told = run("top", "--kubeconfig", "/nowhere")
     assert (told.code, "/nowhere" in told.err) == (3, True)

@@ -36,13 +36,34 @@ def look(kubeconfig: str, context: str) -> Look:
         return await survey(client), client.access.namespace
 
     things, namespace = calling(work, kubeconfig, context)
-    try:
-        snapshot, notes = read((), Settings(), int(time()), (SOURCE, document(things)))
-    except Unreadable as unreadable:
-        end(str(unreadable), BAD_INPUT)
+    snapshot, notes = read((), Settings(), int(time()), (SOURCE, sound(things)))
     for note in notes:
         click.echo(note, err=True)
     return Look(things, namespace, snapshot)
+
+
+def sound(things: list[Json]) -> bytes:
+    """The objects as a document, without those that cannot be read: one of them must not keep all answers back."""
+    while True:
+        text = document(things)
+        try:
+            read((), Settings(), int(time()), (SOURCE, text))
+        except Unreadable as unreadable:
+            bad = {fault.thing for fault in unreadable.faults}
+            for fault in unreadable.faults:
+                click.echo(f"left out: {fault}", err=True)
+            kept = [thing for thing in things if bad.isdisjoint(_names(thing))]
+            if len(kept) == len(things):
+                end("nothing can be said of this cluster until that is mended", BAD_INPUT)
+            things = kept
+        else:
+            return text
+
+
+def _names(thing: Json) -> set[str]:
+    """As faults name it; some take every object for one of a namespace."""
+    meta = thing["metadata"]
+    return {f"{thing['kind']} {meta['name']}", f"{thing['kind']} {meta.get('namespace') or 'default'}/{meta['name']}"}
 
 
 def decided(snapshot: Snapshot, settings: Settings) -> Outcome:

@@ -73,9 +73,10 @@ def run(  # noqa: PLR0913 - the options of the command
 def _cluster(kubeconfig: str, context: str) -> tuple[str, bytes]:
     """The live cluster as a document. The modules that reach it cost what a plan from files need not pay."""
     from gpuyard.cli.calling import calling  # noqa: PLC0415
-    from gpuyard.cli.live import SOURCE, document, survey  # noqa: PLC0415
+    from gpuyard.cli.live import SOURCE, survey  # noqa: PLC0415
+    from gpuyard.cli.looking import sound  # noqa: PLC0415
 
-    return SOURCE, document(calling(survey, kubeconfig, context))
+    return SOURCE, sound(calling(survey, kubeconfig, context))
 
 
 def _one(asked: Request, paths: Sequence[str]) -> int:
