@@ -3,7 +3,7 @@
 import pytest
 from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.pods import device_ids, pod
-from gpuyard.engine.model import NodeTerm, Pod, Requirement, State
+from gpuyard.engine.model import Pod, State
 
 from tests.engine.kube import written
 from tests.engine.kube.written import MORNING, NOON, Heard, Json, seen, with_meta
@@ -44,24 +44,6 @@ def test_a_manifest_without_status_is_a_pending_pod() -> None:
     given = written.pod()
     del given["status"]
     assert read(given).state is State.PENDING
-
-
-NAMED = Requirement("metadata.name", "In", ("node-2",))
-
-
-def test_a_node_that_a_pending_pod_names_is_the_only_one_that_suits_it() -> None:
-    assert read(written.pod(nodeName="node-2")).shape.affinity == (NodeTerm(names=(NAMED,)),)
-
-
-def test_a_node_that_a_pending_pod_names_is_asked_for_beside_its_affinity() -> None:
-    zones = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]} for zone in ("a", "b")]
-    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": zones}}
-    asked = read(written.pod(nodeName="node-2", affinity={"nodeAffinity": required})).shape.affinity
-    assert asked == tuple(NodeTerm((Requirement("zone", "In", (zone,)),), (NAMED,)) for zone in ("a", "b"))
-
-
-def test_where_a_pod_runs_is_no_wish_of_it() -> None:
-    assert read(written.pod(on="node-2")).shape.affinity == ()
 
 
 def test_a_pod_that_is_deleted_before_it_was_placed_is_never_started() -> None:

@@ -2,7 +2,7 @@
 
 phase               bound   deleted     state
 Succeeded, Failed   any     any         as the phase: it holds nothing
-Pending             no      no          Pending; a node that it names is the only one for it
+Pending             no      no          Pending, whatever node it asks for
 Pending             yes     no          Bound
 Running, Unknown    yes     no          Running
 any other           yes     yes         Terminating
@@ -15,7 +15,7 @@ from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.faults import Complain
 from gpuyard.engine.kube.meta import NO_META, created, key_of, meta_of, read
 from gpuyard.engine.kube.quantity import count
-from gpuyard.engine.kube.shapes import pinned, shape
+from gpuyard.engine.kube.shapes import shape
 from gpuyard.engine.kube.times import moment
 from gpuyard.engine.model import NO_LABELS, Labels, Pod, State
 
@@ -63,8 +63,6 @@ def pod(seen: objects.Pod, workload: str, now: int, complain: Complain, devices:
     plain = _TELLING.isdisjoint(labels)
     node = "" if state is State.PENDING else spec.node_name or ""
     asked = shape(spec, meta.annotations, complain)
-    if state is State.PENDING and spec.node_name:
-        asked = pinned(asked, spec.node_name)
     owner = owner_of(seen)
     holds = state not in _OVER and bool(node)
     return Pod(

@@ -9,8 +9,7 @@ from gpuyard.engine.kube.faults import Complain
 from gpuyard.engine.kube.meta import NO_NOTES, read
 from gpuyard.engine.kube.quantity import Number
 from gpuyard.engine.kube.selectors import standing, tolerations
-from gpuyard.engine.model import GPU, NodeTerm, Requirement, Shape
-from msgspec.structs import replace
+from gpuyard.engine.model import GPU, Shape
 
 MOST_GPUS = 4096
 """More GPUs on one node, or asked for by one pod, are taken for a mistake."""
@@ -53,14 +52,6 @@ def shape(spec: objects.PodSpec, notes: objects.Notes | None, complain: Complain
     for field, why in complaints:
         complain(field, why)
     return found
-
-
-@lru_cache(maxsize=1 << 10)
-def pinned(wished: Shape, node: str) -> Shape:
-    """The shape of a pod that names its node before it is bound: nowhere else may it stand."""
-    there = Requirement("metadata.name", "In", (node,))
-    terms = wished.affinity or (NodeTerm(),)
-    return replace(wished, affinity=tuple(term._replace(names=(*term.names, there)) for term in terms))
 
 
 def need(init_containers: _Containers, containers: _Containers, complain: Complain) -> Need:
