@@ -96,10 +96,11 @@ def test_class_and_label_make_the_rank(spec: Json, priority: int, preemptible: b
     assert (made.priority, made.preemptible) == (priority, preemptible)
 
 
-def test_a_gang_has_the_class_of_its_pod_group_else_of_its_pods() -> None:
+def test_a_gang_has_the_class_of_its_pod_group_whatever_its_pods_say() -> None:
     pod = claim_of(priorityClassName="build")
     assert made_of(group_claim_of(priorityClassName="train"), pod).priority_class == "train"
-    assert made_of(group_claim_of(), pod).priority == 100
+    unranked = made_of(group_claim_of(), pod)
+    assert (unranked.priority, unranked.priority_class, unranked.preemptible) == (50, "", True)
 
 
 def test_what_the_pod_group_says_in_spec_wins_over_label_annotation_and_pods() -> None:

@@ -119,7 +119,7 @@ def own_claim(seen: objects.Pod, complain: Complain) -> Claim:
 
 
 def group_claim(seen: objects.PodGroup, classes: Classes, complain: Complain) -> Claim:
-    """What a PodGroup says of its workload: `spec` before labels and annotations."""
+    """What a PodGroup says of its workload: `spec` before labels and annotations; no class is the default one."""
     spec, labels, notes = seen.spec or objects.PodGroupSpec(), labels_of(seen), notes_of(seen)
     named = labels.get(PRIORITY_CLASS) or spec.priority_class_name or ""
     answer, label = spec.preemptibility, labels.get(PREEMPTIBILITY)
@@ -127,7 +127,7 @@ def group_claim(seen: objects.PodGroup, classes: Classes, complain: Complain) ->
         queue=spec.queue or labels.get(QUEUE, ""),
         runai_queue=labels.get(RUNAI_QUEUE, ""),
         priority_class=named,
-        priority=_priority(named, None, classes, complain),
+        priority=_priority(named, None, classes, complain) if named else DEFAULT_PRIORITY,
         preemptible=_preemptible(answer or label, "spec.preemptibility" if answer else PREEMPTIBILITY, complain),
         preemption_delay=_delay(spec.preemption_delay, notes, complain),
         staleness_grace=_grace(spec.staleness_grace_period, notes, complain),
