@@ -20,14 +20,17 @@ PATHS = {
     "PodDisruptionBudget": "/apis/policy/v1/poddisruptionbudgets",
     "Plan": "/apis/gpuyard.io/v1alpha1/plans",
 }
+CONFIG = "/api/v1/namespaces/gpuyard/configmaps/gpuyard-extender"
 BUILT_IN = ("Node", "Pod", "Namespace", "PriorityClass", "PodDisruptionBudget")
 PAGE = 2
 """So few objects on a page that reading more than one is the rule."""
 
 
 @contextmanager
-def cluster(folder: Path, *given: Json, kinds: tuple[str, ...] = tuple(PATHS), namespace: str = "") -> Iterator[str]:
-    """A kubeconfig for a cluster of these objects that knows only these kinds."""
+def cluster(
+    folder: Path, *given: Json, kinds: tuple[str, ...] = tuple(PATHS), namespace: str = "", config: str = ""
+) -> Iterator[str]:
+    """A kubeconfig for a cluster of these objects that knows only these kinds; `config` is its extender's file."""
     lists = {PATHS[kind]: [thing for thing in given if thing["kind"] == kind] for kind in kinds}
 
     class Handler(BaseHTTPRequestHandler):
@@ -41,8 +44,11 @@ def cluster(folder: Path, *given: Json, kinds: tuple[str, ...] = tuple(PATHS), n
                 "metadata": {"continue": more},
                 "items": [_item(one) for one in (found or [])[start : start + PAGE]],
             }
-            body = json.dumps(missing if found is None else page).encode()
-            self.send_response(404 if found is None else 200)
+            answer = None if found is None else page
+            if config and asked.path == CONFIG:
+                answer = {"data": {"extender.yaml": config}}
+            body = json.dumps(answer or missing).encode()
+            self.send_response(200 if answer else 404)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

@@ -9,7 +9,6 @@ from gpuyard.cli.looking import Look, decided, look, reasoned
 from gpuyard.cli.output import page
 from gpuyard.cli.situation import page_of, situation
 from gpuyard.common.kube.client import Json
-from gpuyard.engine.settings import Settings
 
 _KINDS = ("pod", "pods", "po")
 
@@ -28,13 +27,16 @@ def explain(kubeconfig: str, context: str, thing: str, namespace: str, output: s
     seen = look(kubeconfig, context)
     raw = _found(seen, namespace or seen.namespace, name)
     key = f"{raw['metadata']['namespace']}/{name}"
-    outcome = decided(seen.snapshot, Settings())
-    reasons = reasoned(seen.snapshot, key, outcome)
-    found = situation(raw, seen.snapshot, outcome, reasons)
+    snapshot = seen.snapshot()
+    if key not in snapshot.pods:
+        end(f"nothing can be said of {key} until what is wrong with it is mended", BAD_INPUT)
+    outcome = decided(snapshot, seen.settings)
+    reasons = reasoned(snapshot, seen.settings, key, outcome)
+    found = situation(raw, snapshot, outcome, reasons)
     if output == "json":
         click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2))
     else:
-        click.echo(page_of(found, reasons, seen.snapshot, page()), nl=False)
+        click.echo(page_of(found, reasons, snapshot, page()), nl=False)
 
 
 def pod_name(thing: str) -> str:

@@ -8,12 +8,18 @@ import msgspec
 from gpuyard.common.kube import resources
 from gpuyard.common.kube.client import Client, Json
 from gpuyard.common.kube.errors import ApiError
+from gpuyard.common.settings import SettingsError, parse
 from gpuyard.engine.kube.objects import Notes
+from gpuyard.engine.settings import Settings
+from gpuyard.extender.config import ExtenderConfig
 
 SOURCE = "the cluster"
 """What stands for the file's name in messages."""
 
 REMEDY = "gpuyard's CRDs are not installed, see docs/install.md"
+
+CONFIG = resources.CONFIG_MAPS.named("gpuyard-extender", "gpuyard")
+_FILE = "extender.yaml"
 
 # Pods before nodes and namespaces: what a pod names was there before it.
 KINDS = (
@@ -52,6 +58,19 @@ async def survey(client: Client) -> list[Json]:
         progress(f"read {len(items)} {resource.plural}")
         found += [{"apiVersion": resource.api_version, "kind": resource.kind} | bare(item) for item in items]
     return standing(found)
+
+
+async def settings(client: Client) -> Settings:
+    """How the extender of the cluster decides; as by default where it is not installed or we may not look."""
+    try:
+        text = (await client.get(CONFIG)).get("data", {}).get(_FILE, "")
+        return parse(text.encode(), ExtenderConfig, CONFIG.about).engine
+    except ApiError as error:
+        if not error.not_found:
+            click.echo(f"{error}; going on with the default settings", err=True)
+    except SettingsError as error:
+        click.echo(f"{error}; going on with the default settings", err=True)
+    return Settings()
 
 
 def bare(thing: Json) -> Json:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import click
 from gpuyard.cli.calling import BAD_INPUT, calling, end
 from gpuyard.cli.deadline import Deadline, TooLong
-from gpuyard.cli.live import SOURCE, document, survey
+from gpuyard.cli.live import SOURCE, document, settings, survey
 from gpuyard.cli.reading import read
 from gpuyard.common.kube.client import Client, Json
 from gpuyard.engine.explain import Explanation, explain
@@ -26,28 +26,37 @@ class Look(NamedTuple):
     things: list[Json]
     namespace: str
     """The one that the kubeconfig's context names."""
-    snapshot: Snapshot
+    settings: Settings
+    """Those of its extender."""
+
+    @property
+    def document(self) -> tuple[str, bytes]:
+        """Its objects as `read` takes them."""
+        return SOURCE, sound(self.things, self.settings)
+
+    def snapshot(self) -> Snapshot:
+        """What can be read of it; the rest is named on standard error."""
+        made, notes = read((), self.settings, int(time()), self.document)
+        for note in notes:
+            click.echo(note, err=True)
+        return made
 
 
 def look(kubeconfig: str, context: str) -> Look:
     """Look at the cluster; the command ends with the reason if that cannot be done."""
 
-    async def work(client: Client) -> tuple[list[Json], str]:
-        return await survey(client), client.access.namespace
+    async def work(client: Client) -> Look:
+        return Look(await survey(client), client.access.namespace, await settings(client))
 
-    things, namespace = calling(work, kubeconfig, context)
-    snapshot, notes = read((), Settings(), int(time()), (SOURCE, sound(things)))
-    for note in notes:
-        click.echo(note, err=True)
-    return Look(things, namespace, snapshot)
+    return calling(work, kubeconfig, context)
 
 
-def sound(things: list[Json]) -> bytes:
+def sound(things: list[Json], decides: Settings) -> bytes:
     """The objects as a document, without those that cannot be read: one of them must not keep all answers back."""
     while True:
         text = document(things)
         try:
-            read((), Settings(), int(time()), (SOURCE, text))
+            read((), decides, int(time()), (SOURCE, text))
         except Unreadable as unreadable:
             bad = {fault.thing for fault in unreadable.faults}
             for fault in unreadable.faults:
@@ -66,17 +75,17 @@ def _names(thing: Json) -> set[str]:
     return {f"{thing['kind']} {meta['name']}", f"{thing['kind']} {meta.get('namespace') or 'default'}/{meta['name']}"}
 
 
-def decided(snapshot: Snapshot, settings: Settings) -> Outcome:
+def decided(snapshot: Snapshot, decides: Settings) -> Outcome:
     """What the engine does about it; the command ends if that takes too long."""
     try:
-        return settle(snapshot, settings, Deadline(PATIENCE))
+        return settle(snapshot, decides, Deadline(PATIENCE))
     except TooLong as over:
         end(str(over), BAD_INPUT)
 
 
-def reasoned(snapshot: Snapshot, pod: str, outcome: Outcome) -> Explanation:
+def reasoned(snapshot: Snapshot, decides: Settings, pod: str, outcome: Outcome) -> Explanation:
     """The whole decision about one pod, and what would help."""
     try:
-        return explain(snapshot, Settings(), pod, outcome, Deadline(PATIENCE))
+        return explain(snapshot, decides, pod, outcome, Deadline(PATIENCE))
     except TooLong as over:
         end(str(over), BAD_INPUT)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from time import time
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import click
 import msgspec
@@ -18,6 +18,10 @@ from gpuyard.engine.kube.times import moment
 from gpuyard.engine.settings import PHASES, Phase, SettingError, Settings
 from gpuyard.engine.settle import settle
 from gpuyard.engine.snapshot import Snapshot
+from msgspec.structs import replace
+
+if TYPE_CHECKING:
+    from gpuyard.cli.looking import Look
 
 DONE, NO, BAD_INPUT = 0, 1, 2
 
@@ -55,9 +59,11 @@ def run(  # noqa: PLR0913 - the options of the command
     """Carry the command out; the exit code."""
     if (bool(paths) or live) == (each is not None):
         raise click.UsageError("say what to read: -f PATH (repeatable), --live, or --each DIR")
-    settings = Settings(phases=_phases(phases), cycles=cycles, placement=placement)
     if explain is not None and (each is not None or output in MACHINES):
         raise click.UsageError("--explain tells people about one snapshot: without --each, and with -o table")
+    options = {"phases": _phases(phases), "cycles": cycles, "placement": placement}
+    cluster = _look(kubeconfig, context) if live else None
+    settings = replace(cluster.settings if cluster else Settings(), **options)
     asked = Request(
         settings=_with_pairs(settings, pairs),
         now=int(time()) if live and now is None else _now(now),
@@ -65,18 +71,16 @@ def run(  # noqa: PLR0913 - the options of the command
         checks=checks,
         explain=explain,
         timeout=timeout,
-        live=_cluster(kubeconfig, context) if live else None,
+        live=cluster.document if cluster else None,
     )
     return _one(asked, paths) if each is None else _each(asked, each)
 
 
-def _cluster(kubeconfig: str, context: str) -> tuple[str, bytes]:
-    """The live cluster as a document. The modules that reach it cost what a plan from files need not pay."""
-    from gpuyard.cli.calling import calling  # noqa: PLC0415
-    from gpuyard.cli.live import SOURCE, survey  # noqa: PLC0415
-    from gpuyard.cli.looking import sound  # noqa: PLC0415
+def _look(kubeconfig: str, context: str) -> "Look":
+    """The live cluster. The modules that reach it cost what a plan from files need not pay."""
+    from gpuyard.cli.looking import look  # noqa: PLC0415
 
-    return SOURCE, sound(calling(survey, kubeconfig, context))
+    return look(kubeconfig, context)
 
 
 def _one(asked: Request, paths: Sequence[str]) -> int:

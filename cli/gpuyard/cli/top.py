@@ -6,7 +6,7 @@ from gpuyard.cli.calling import reaching
 from gpuyard.cli.looking import decided, look
 from gpuyard.cli.output import page
 from gpuyard.cli.overview import overview, page_of
-from gpuyard.engine.settings import Settings
+from msgspec.structs import replace
 
 
 @click.command()
@@ -17,10 +17,11 @@ def top(kubeconfig: str, context: str, output: str) -> None:
 
     WHY says what the engine answers at this moment; `gpuyard explain pod/NAME` says it whole.
     """
-    snapshot = look(kubeconfig, context).snapshot
+    found = look(kubeconfig, context)
+    snapshot = found.snapshot()
     if not snapshot.queues:
         click.echo("there are no queues: create one, as in manifests/samples, or every pod goes ungoverned", err=True)
-    seen = overview(snapshot, decided(snapshot, Settings(cycles=1)))
+    seen = overview(snapshot, decided(snapshot, replace(found.settings, cycles=1)))
     if output == "json":
         click.echo(msgspec.json.format(msgspec.json.encode(seen), indent=2))
     else:
