@@ -7,7 +7,7 @@ from gpuyard.engine.model import GPU, UNLIMITED, Amounts, State
 from gpuyard.engine.result import Bound, Foreign, Gap, NoQueue, Reason, Waiting
 from gpuyard.engine.settings import Settings
 
-from tests.engine.builders import Yard, yard
+from tests.engine.builders import NOW, Yard, yard
 
 
 def admission(some: Yard, **settings: object) -> Waiting | None:
@@ -101,9 +101,20 @@ def test_a_gang_without_enough_pods_says_how_many_there_are() -> None:
     assert refusal == Waiting(Reason.GANG_INCOMPLETE, Gap(found=2, needed=3))
 
 
+def test_a_pod_that_its_gates_hold_back_says_so() -> None:
+    told = yard().nodes(1).queue("a").pending("a").pod("a-1", gated=True).plan()
+    assert told.reason("a-1") is Reason.GANG_INCOMPLETE
+    assert told.sentence("a-1").endswith("(found 0 of 1; 1 pod held back by spec.schedulingGates)")
+
+
+def test_a_pod_that_is_deleted_before_it_started_is_not_held_back_by_gates() -> None:
+    told = yard().nodes(1).queue("a").gang("a", 2).pod("a-1-1", gated=True, deleted_at=NOW).plan()
+    assert told.sentence("a-1-0").endswith("(found 1 of 2)")
+
+
 def test_a_gated_pod_does_not_exist_yet() -> None:
     some = yard().queue("a").gang("a", 2).pod("a-1-1", gated=True)
-    assert whole(some) == Waiting(Reason.GANG_INCOMPLETE, Gap(found=1, needed=2))
+    assert whole(some) == Waiting(Reason.GANG_INCOMPLETE, Gap(found=1, needed=2, gated=1))
 
 
 def test_a_pod_on_its_way_out_makes_no_gang_whole() -> None:

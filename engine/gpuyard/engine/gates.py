@@ -66,7 +66,8 @@ def whole(team: Team) -> Waiting | None:
     if found is None:
         return None
     have, needed, part = found
-    return Waiting(Reason.GANG_INCOMPLETE, Gap(found=have, needed=needed, part=part))
+    gated = sum(pod.gated and pod.deleted_at is None for pod in team.pods)
+    return Waiting(Reason.GANG_INCOMPLETE, Gap(found=have, needed=needed, part=part, gated=gated))
 
 
 def _exists(pod: Pod) -> bool:

@@ -79,6 +79,8 @@ class Gap(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     needed: int
     part: str = ""
     """The sub-group that is short."""
+    gated: int = 0
+    """Pods of a gang that is not whole which do not count because of their scheduling gates."""
     causes: Mapping[str, int] = {}
     """Why the nodes take none of its pods, as in `NodeCounts`, where not even one has room."""
 

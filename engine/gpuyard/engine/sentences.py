@@ -223,8 +223,9 @@ def _numbers(facts: Facts | None) -> str:
     if isinstance(facts, Bound):
         return f"{amount(facts.resource, facts.used)} in use, {amount(facts.resource, facts.asked)} asked for"
     if isinstance(facts, Gap):
+        gated = f"; {counted(facts.gated, 'pod')} held back by spec.schedulingGates" if facts.gated else ""
         nodes = f"; nodes: {nodes_by_cause(facts.causes)}" if facts.causes else ""
-        return f"found {facts.found} of {facts.needed}{nodes}"
+        return f"found {facts.found} of {facts.needed}{gated}{nodes}"
     if isinstance(facts, NodeCounts):
         return _node_numbers(facts)
     if isinstance(facts, Share):
