@@ -28,9 +28,17 @@ PAGE = 2
 
 @contextmanager
 def cluster(
-    folder: Path, *given: Json, kinds: tuple[str, ...] = tuple(PATHS), namespace: str = "", config: str = ""
+    folder: Path,
+    *given: Json,
+    kinds: tuple[str, ...] = tuple(PATHS),
+    namespace: str = "",
+    config: str = "",
+    forbidden: str = "",
 ) -> Iterator[str]:
-    """A kubeconfig for a cluster of these objects that knows only these kinds; `config` is its extender's file."""
+    """A kubeconfig for a cluster of these objects that knows only these kinds; `config` is its extender's file.
+
+    Objects of the `forbidden` kind may not be listed.
+    """
     lists = {PATHS[kind]: [thing for thing in given if thing["kind"] == kind] for kind in kinds}
 
     class Handler(BaseHTTPRequestHandler):
@@ -44,11 +52,14 @@ def cluster(
                 "metadata": {"continue": more},
                 "items": [_item(one) for one in (found or [])[start : start + PAGE]],
             }
-            answer = None if found is None else page
+            answer: Json | None = None if found is None else page
             if config and asked.path == CONFIG:
                 answer = {"data": {"extender.yaml": config}}
+            status = 200 if answer else 404
+            if forbidden and asked.path == PATHS[forbidden]:
+                status, answer = 403, {"kind": "Status", "reason": "Forbidden", "message": "you may not", "code": 403}
             body = json.dumps(answer or missing).encode()
-            self.send_response(200 if answer else 404)
+            self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

@@ -86,6 +86,13 @@ def test_what_is_there_already_is_not_submitted_again(tmp_path: Path) -> None:
     assert (told.code, "the cluster: Pod default/a: metadata.name: given twice" in told.err) == (2, True)
 
 
+def test_what_one_may_not_list_is_named_with_the_right_that_it_takes(tmp_path: Path) -> None:
+    with cluster(tmp_path, node(), forbidden="Plan") as kubeconfig:
+        told = run("plan", "--live", "--kubeconfig", kubeconfig)
+    assert told.code == 3
+    assert "you may not (403 Forbidden); ask for the right to list plans in all namespaces" in told.err
+
+
 @pytest.mark.parametrize("asked", [("plan", "--live"), ("snapshot", "save", "-")])
 def test_without_a_cluster_it_says_so_and_ends_with_3(asked: tuple[str, ...]) -> None:
     told = run(*asked, "--kubeconfig", "/nowhere")

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from gpuyard.cli import looking
 from gpuyard.cli.looking import sound
 from gpuyard.engine.settings import Settings
 
@@ -75,3 +76,13 @@ def test_of_a_pod_that_cannot_be_read_nothing_is_said_but_why(tmp_path: Path) ->
     assert told.code == 2
     assert "left out: the cluster: Pod default/p" in told.err
     assert told.err.endswith("nothing can be said of default/p until what is wrong with it is mended\n")
+
+
+@pytest.mark.parametrize("asked", [("explain", "pod/p"), ("top",)])
+def test_a_cluster_that_takes_too_long_ends_with_what_would_do(
+    tmp_path: Path, asked: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(looking, "PATIENCE", -1)
+    with cluster(tmp_path, node(), queue(), pod()) as kubeconfig:
+        told = run(*asked, "--kubeconfig", kubeconfig)
+    assert (told.code, "`gpuyard plan --live` takes a longer --timeout" in told.err) == (2, True)

@@ -2,12 +2,13 @@
 
 import sys
 from collections.abc import Iterable
+from http import HTTPStatus
 
 import click
 import msgspec
 from gpuyard.common.kube import resources
 from gpuyard.common.kube.client import Client, Json
-from gpuyard.common.kube.errors import ApiError
+from gpuyard.common.kube.errors import AccessError, ApiError
 from gpuyard.common.settings import SettingsError, parse
 from gpuyard.engine.kube.objects import Notes
 from gpuyard.engine.settings import Settings
@@ -34,7 +35,7 @@ KINDS = (
 )
 _OF_A_CONTAINER = ("name", "resources", "restartPolicy", "allocatedResourcesStatus")
 _CONTAINERS = ("containers", "initContainers", "containerStatuses", "initContainerStatuses")
-_SECRETIVE = ("volumes", "ephemeralContainers", "ephemeralContainerStatuses", "imagePullSecrets")
+_LEFT_OUT = ("images", "volumes", "ephemeralContainers", "ephemeralContainerStatuses", "imagePullSecrets")
 _NOTES = frozenset(Notes.__struct_encode_fields__)
 
 
@@ -51,6 +52,8 @@ async def survey(client: Client) -> list[Json]:
         try:
             items = await client.items(resource.within())
         except ApiError as error:
+            if error.status == HTTPStatus.FORBIDDEN:
+                raise AccessError(f"{error}; ask for the right to list {resource.plural} in all namespaces") from None
             if not error.not_found:
                 raise
             click.echo(f"{client.access.server} has no {resource.plural} ({resource.api_version}): {REMEDY}", err=True)
@@ -63,7 +66,7 @@ async def survey(client: Client) -> list[Json]:
 async def settings(client: Client) -> Settings:
     """How the extender of the cluster decides; as by default where it is not installed or we may not look."""
     try:
-        text = (await client.get(CONFIG)).get("data", {}).get(_FILE, "")
+        text = ((await client.get(CONFIG)).get("data") or {}).get(_FILE, "")
         return parse(text.encode(), ExtenderConfig, CONFIG.about).engine
     except ApiError as error:
         if not error.not_found:
@@ -78,7 +81,7 @@ def bare(thing: Json) -> Json:
     kept = thing | {"metadata": _meta(thing.get("metadata") or {})}
     for part in ("spec", "status"):
         if isinstance(thing.get(part), dict):
-            kept[part] = {key: _bare_part(key, value) for key, value in thing[part].items() if key not in _SECRETIVE}
+            kept[part] = {key: _bare_part(key, value) for key, value in thing[part].items() if key not in _LEFT_OUT}
     return kept
 
 

@@ -19,6 +19,8 @@ from gpuyard.engine.snapshot import Snapshot
 PATIENCE = 600
 """Seconds that the engine may think about one cluster."""
 
+TOO_LARGE = f"no answer within {PATIENCE} s; `gpuyard plan --live` takes a longer --timeout, and fewer --cycles"
+
 
 class Look(NamedTuple):
     """The cluster at one moment."""
@@ -79,13 +81,13 @@ def decided(snapshot: Snapshot, decides: Settings) -> Outcome:
     """What the engine does about it; the command ends if that takes too long."""
     try:
         return settle(snapshot, decides, Deadline(PATIENCE))
-    except TooLong as over:
-        end(str(over), BAD_INPUT)
+    except TooLong:
+        end(TOO_LARGE, BAD_INPUT)
 
 
 def reasoned(snapshot: Snapshot, decides: Settings, pod: str, outcome: Outcome) -> Explanation:
     """The whole decision about one pod, and what would help."""
     try:
         return explain(snapshot, decides, pod, outcome, Deadline(PATIENCE))
-    except TooLong as over:
-        end(str(over), BAD_INPUT)
+    except TooLong:
+        end(TOO_LARGE, BAD_INPUT)
