@@ -100,9 +100,20 @@ def test_the_second_of_two_chunks_is_held_back_in_the_budget_s_name() -> None:
 # --- minimum run time
 
 
-def test_a_workload_is_safe_until_its_first_pod_has_run_long_enough() -> None:
+def test_a_workload_is_safe_until_it_has_run_long_enough() -> None:
     some = running(1, pod={"started": NOW - MINUTE})
     assert Case(some).safe_until("a-1", 2 * MINUTE) == NOW + MINUTE
+
+
+@pytest.mark.parametrize(
+    ("minimum", "since"),
+    [pytest.param(1, 3, id="its first pod"), pytest.param(2, 2, id="its second"), pytest.param(4, 1, id="never whole")],
+)
+def test_a_gang_has_run_since_its_minimum_stood(minimum: int, since: int) -> None:
+    some = yard().nodes(1).queue("a").gang("a", 3, minimum=minimum, running=3)
+    for number, minutes in enumerate((2, 3, 1)):
+        some.pod(f"a-1-{number}", started=NOW - minutes * MINUTE)
+    assert Case(some).safe_until("a-1", 4 * MINUTE) == NOW + (4 - since) * MINUTE
 
 
 @pytest.mark.parametrize("runtime", [None, 0, MINUTE], ids=["none is set", "it is zero", "it is over"])

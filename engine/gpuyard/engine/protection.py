@@ -66,11 +66,22 @@ class Guard:
 
     def safe_until(self, team: Team, runtime: int | None) -> int | None:
         """Until when a workload may not be taken, if the minimum run time still holds."""
-        started = [pod.started for pod in team.pods if pod.active and pod.started is not None]
-        if not runtime or not started:
+        started = _last_start(team) if runtime else None
+        if not runtime or started is None:
             return None
-        until = min(started) + runtime
+        until = started + runtime
         return until if self._snapshot.now < until else None
+
+
+def _last_start(team: Team) -> int | None:
+    """Since when a workload has had its minimum; one that is short of it, since its newest pod."""
+    starts = sorted((pod.started, pod.group) for pod in team.pods if pod.active and pod.started is not None)
+    running: dict[str, int] = {}
+    for started, group in starts:
+        running[group] = running.get(group, 0) + 1
+        if team.workload.gang.stands(running):
+            return started
+    return starts[-1][0] if starts else None
 
 
 def preempt_runtime(snapshot: Snapshot, victim: str) -> tuple[int, str] | None:
