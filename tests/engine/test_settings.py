@@ -35,6 +35,22 @@ def test_a_setting_is_read_under_its_outside_name() -> None:
     assert (settings.max_moved, settings.honor_disruption_budgets) == (-1, False)
 
 
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("filter.maxNodes", "64"),
+        ("reservation.ttl", "90s"),
+        ("outrank.grace", "0"),
+        ("planner.interval", "500ms"),
+        ("verdict.ttl", "1m"),
+    ],
+)
+def test_what_concerns_only_the_live_extender_is_read_and_changes_no_plan(key: str, text: str) -> None:
+    assert Settings().with_text(key, text) == Settings()
+    with pytest.raises(SettingError, match=f"{key}: 'wrong' is not a"):
+        Settings().with_text(key, "wrong")
+
+
 def test_an_unknown_setting_is_answered_with_the_known_ones() -> None:
     with pytest.raises(SettingError, match=r"consolidation\.maxmoved: no such setting; known are defaultQueue"):
         Settings().with_text("consolidation.maxmoved", "1")

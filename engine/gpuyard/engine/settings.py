@@ -38,14 +38,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     def with_text(self, key: str, text: str) -> "Settings":
         """These settings with one given as text under its outside name; raises `SettingError`."""
-        if key not in KEYS:
-            raise SettingError(f"{key}: no such setting; known are {', '.join(KEYS)}")
-        field, read = KEYS[key]
+        if key not in KEYS and key not in LIVE_KEYS:
+            raise SettingError(f"{key}: no such setting; known are {', '.join([*KEYS, *LIVE_KEYS])}")
+        field, read = KEYS.get(key) or ("", LIVE_KEYS[key])
         try:
             value = read(text)
         except ValueError as why:
             raise SettingError(f"{key}: {why}") from None
-        return msgspec.structs.replace(self, **{field: value})
+        return msgspec.structs.replace(self, **{field: value}) if field else self
 
 
 def duration(text: str) -> int:
@@ -103,3 +103,12 @@ KEYS: Mapping[str, tuple[str, Callable[[str], object]]] = {
     "reclaim.saturationMultiplier": ("saturation_multiplier", scaled),
 }
 """Outside name of each setting: its field and how its text is read."""
+
+LIVE_KEYS: Mapping[str, Callable[[str], object]] = {
+    "filter.maxNodes": _integer,
+    "reservation.ttl": duration,
+    "outrank.grace": duration,
+    "planner.interval": duration,
+    "verdict.ttl": duration,
+}
+"""Settings of the running extender that change no plan: they are read, so that one list serves both, and dropped."""
