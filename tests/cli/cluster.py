@@ -19,6 +19,7 @@ PATHS = {
     "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
     "PodDisruptionBudget": "/apis/policy/v1/poddisruptionbudgets",
     "Plan": "/apis/gpuyard.io/v1alpha1/plans",
+    "Topology": "/apis/kai.scheduler/v1alpha1/topologies",
 }
 CONFIG = "/api/v1/namespaces/gpuyard/configmaps/gpuyard-extender"
 BUILT_IN = ("Node", "Pod", "Namespace", "PriorityClass", "PodDisruptionBudget")

@@ -31,6 +31,14 @@ def test_a_cluster_without_our_crds_is_read_all_the_same(tmp_path: Path) -> None
     assert names(saved(tmp_path, node(), pod(), kinds=BUILT_IN)) == ["Pod p", "Node node-1"]
 
 
+def test_topologies_are_read_where_there_are_any_and_not_missed_elsewhere(tmp_path: Path) -> None:
+    rack: Json = {"apiVersion": "kai.scheduler/v1alpha1", "kind": "Topology", "metadata": {"name": "racks"}}
+    assert names(saved(tmp_path, node(), rack)) == ["Node node-1", "Topology racks"]
+    ours = tuple(kind for kind in PATHS if kind != "Topology")
+    with cluster(tmp_path, node(), kinds=ours) as kubeconfig:
+        assert run("snapshot", "save", "-", "--kubeconfig", kubeconfig).err == ""
+
+
 def test_what_may_be_secret_stays_in_the_cluster() -> None:
     secret: Json = {"name": "main", "env": [{"name": "KEY", "value": "s3cret"}], "command": ["s3cret"], "resources": {}}
     told = pod("p", containers=[secret], volumes=[{"name": "s3cret"}], imagePullSecrets=[{"name": "s3cret"}])

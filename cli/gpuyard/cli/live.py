@@ -22,6 +22,9 @@ REMEDY = "gpuyard's CRDs are not installed, see docs/install.md"
 CONFIG = resources.CONFIG_MAPS.named("gpuyard-extender", "gpuyard")
 _FILE = "extender.yaml"
 
+TOPOLOGIES = resources.Resource("kai.scheduler/v1alpha1", "topologies", "Topology")
+"""Only where KAI Scheduler's CRDs are: none of ours."""
+
 # Pods before nodes and namespaces: what a pod names was there before it.
 KINDS = (
     resources.PODS,
@@ -32,6 +35,7 @@ KINDS = (
     resources.PLANS,
     resources.NAMESPACES,
     resources.NODES,
+    TOPOLOGIES,
 )
 _OF_A_CONTAINER = ("name", "resources", "restartPolicy", "allocatedResourcesStatus")
 _CONTAINERS = ("containers", "initContainers", "containerStatuses", "initContainerStatuses")
@@ -56,7 +60,9 @@ async def survey(client: Client) -> list[Json]:
                 raise AccessError(f"{error}; ask for the right to list {resource.plural} in all namespaces") from None
             if not error.not_found:
                 raise
-            click.echo(f"{client.access.server} has no {resource.plural} ({resource.api_version}): {REMEDY}", err=True)
+            if resource != TOPOLOGIES:
+                what = f"{resource.plural} ({resource.api_version})"
+                click.echo(f"{client.access.server} has no {what}: {REMEDY}", err=True)
             continue
         progress(f"read {len(items)} {resource.plural}")
         found += [{"apiVersion": resource.api_version, "kind": resource.kind} | bare(item) for item in items]
