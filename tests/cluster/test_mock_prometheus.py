@@ -148,6 +148,7 @@ def test_an_idle_gpu_does_not_carry_the_exporters_pod(prometheus: Prometheus) ->
 def test_each_alert_finds_what_it_is_about_and_nothing_else(
     prometheus: Prometheus, alert: str, about: dict[str, str]
 ) -> None:
+    eventually(lambda: prometheus.series(ALERTS[alert]["expr"]), within=30)
     [found] = prometheus.series(ALERTS[alert]["expr"])
     assert found.items() >= about.items()
     mentioned = set(re.findall(r"\$labels\.(\w+)", ALERTS[alert]["annotations"]["summary"]))

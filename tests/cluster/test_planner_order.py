@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.ground("processes")
 
+A_LOOK = 3
+"""Seconds in which the planner has surely looked: who came after its last look stands in no line yet."""
+
 
 def status(yard: Yard, queue: str) -> Json:
     found: Json = json.loads(yard.cluster.kubectl("get", "queues.scheduling.run.ai", queue, "-o", "json"))
@@ -40,8 +43,9 @@ def test_the_last_gpu_goes_to_the_department_that_ranks_first(yard: Yard) -> Non
     yard.submit("c", queue=c)
     yard.submit("b", queue=b)
     yard.until(lambda: {"b", "c"} <= set(yard.verdicts()), 20, "both wait")
+    yard.rests(lambda: "last" in yard.placed(), A_LOOK, "the planner has both in its line")
     yard.delete("last")
-    yard.until(lambda: "b" in yard.placed(), 20, "b has it")
+    yard.until(lambda: "b" in yard.placed(), 40, "b has it")
     assert "c" not in yard.placed()
 
 
@@ -54,8 +58,9 @@ def test_whoever_ranks_first_is_served_first(yard: Yard) -> None:
     yard.submit(*(f"b-{number}" for number in range(4)), queue=second)
     yard.submit(*(f"a-{number}" for number in range(4)), queue=first)
     yard.until(lambda: len(yard.verdicts()) == 8, 20, "all wait")
+    yard.rests(lambda: "last" in yard.placed(), A_LOOK, "the planner has all in its line")
     yard.delete("last")
-    yard.until(lambda: len([name for name in yard.placed() if name.startswith("a-")]) == 4, 20, "the first are served")
+    yard.until(lambda: len([name for name in yard.placed() if name.startswith("a-")]) == 4, 40, "the first are served")
 
 
 @pytest.mark.row("E-33", case="blocked")
