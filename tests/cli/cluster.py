@@ -41,6 +41,7 @@ def cluster(
     Objects of the `forbidden` kind may not be listed.
     """
     lists = {PATHS[kind]: [thing for thing in given if thing["kind"] == kind] for kind in kinds}
+    lists["/api/v1/namespaces/gpuyard-mock/pods"] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

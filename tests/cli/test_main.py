@@ -27,6 +27,7 @@ def test_every_part_is_there_and_says_the_same_of_itself(name: str) -> None:
 
 def test_version() -> None:
     assert run("version").out == f"{__version__}\n"
+    assert run("version", "-o", "json").answer == {"version": __version__}
 
 
 def test_an_unknown_part_is_bad_usage() -> None:

@@ -70,7 +70,8 @@ def test_a_saved_snapshot_gives_the_plan_of_the_live_cluster(yard: Yard, team: s
     saved = json.loads(gpuyard("plan", "-f", tmp_path / "cluster.json", "-o", "json"))
     live = answer(yard, "plan", "--live")
     assert saved["pending"][waits]["reason"] == live["pending"][waits]["reason"] == "OverLimit"
-    assert saved["queues"][team] == live["queues"][team]
+    assert saved["queues"][team]["allocated"] == live["queues"][team]["allocated"]
+    assert live["queues"][team]["allocated"]["gpu"] == 2
 
 
 @pytest.mark.parametrize(("limit", "code"), [(2, 0), (1, 1)])

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 import click
 import msgspec
 from gpuyard.cli import remains
-from gpuyard.cli.calling import ANSWER_IS_NO, calling
+from gpuyard.cli.calling import ANSWER_IS_NO, as_json, calling, reaching
 from gpuyard.cli.removal import HALVES
 from gpuyard.common.kube.client import Client, Selector
 from gpuyard.common.kube.resources import NODES, PODS
@@ -32,24 +32,23 @@ CHECKS: Mapping[str, Callable[[Client], Awaitable[list[str]]]] = {"nothing is le
 
 
 @click.command()
-@click.option("--kubeconfig", default="", metavar="FILE", help="How to reach the cluster (default: as kubectl).")
-@click.option("--context", default="", metavar="NAME", help="The context in it.")
-def doctor(kubeconfig: str, context: str) -> None:
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@reaching
+def doctor(kubeconfig: str, context: str, output: str) -> None:
     """Find what is wrong with gpuyard in a cluster: 0 if all is well, 1 if something was found.
 
     So far it looks for what a mock has left on nodes that was deleted without `gpuyard uninstall`.
     """
 
-    async def work(client: Client) -> list[str]:
-        found: list[str] = []
-        for good, check in CHECKS.items():
-            problems = await check(client)
-            click.echo(f"{'!' if problems else 'ok'} {good}")
-            found += problems
-        return found
+    async def work(client: Client) -> dict[str, list[str]]:
+        return {good: await check(client) for good, check in CHECKS.items()}
 
     found = calling(work, kubeconfig, context)
-    for line in found:
-        click.echo(line)
-    if found:
+    click.echo(as_json(found) if output == "json" else "\n".join(_lines(found)))
+    if any(found.values()):
         raise SystemExit(ANSWER_IS_NO)
+
+
+def _lines(found: Mapping[str, list[str]]) -> list[str]:
+    checks = [f"{'!' if problems else 'ok'} {good}" for good, problems in found.items()]
+    return checks + [line for problems in found.values() for line in problems]

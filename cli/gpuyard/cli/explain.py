@@ -3,8 +3,7 @@
 from difflib import get_close_matches
 
 import click
-import msgspec
-from gpuyard.cli.calling import BAD_INPUT, end, reaching
+from gpuyard.cli.calling import BAD_INPUT, as_json, end, reaching
 from gpuyard.cli.looking import Look, decided, look, reasoned
 from gpuyard.cli.output import page
 from gpuyard.cli.situation import page_of, situation
@@ -34,7 +33,7 @@ def explain(kubeconfig: str, context: str, thing: str, namespace: str, output: s
     reasons = reasoned(snapshot, seen.settings, key, outcome)
     found = situation(raw, snapshot, outcome, reasons)
     if output == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2))
+        click.echo(as_json(found))
     else:
         click.echo(page_of(found, reasons, snapshot, page()), nl=False)
 

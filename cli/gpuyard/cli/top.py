@@ -1,8 +1,7 @@
 """`gpuyard top`."""
 
 import click
-import msgspec
-from gpuyard.cli.calling import reaching
+from gpuyard.cli.calling import as_json, reaching
 from gpuyard.cli.looking import decided, look
 from gpuyard.cli.output import page
 from gpuyard.cli.overview import overview, page_of
@@ -23,6 +22,6 @@ def top(kubeconfig: str, context: str, output: str) -> None:
         click.echo("there are no queues: create one, as in manifests/samples, or every pod goes ungoverned", err=True)
     seen = overview(snapshot, decided(snapshot, replace(found.settings, cycles=1)))
     if output == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(seen), indent=2))
+        click.echo(as_json(seen))
     else:
         click.echo(page_of(seen, page()), nl=False)
