@@ -36,7 +36,6 @@ def plan(**options: object) -> None:
     kubectl get nodes,pods,queues.scheduling.run.ai,podgroups.scheduling.run.ai,\\
         priorityclasses,pdb -A -o json | gpuyard plan -f -
     gpuyard plan -f cluster.yaml -f new-job.yaml        # what if I submitted this?
-
     gpuyard plan --live -f new-job.yaml --check team-a/new-job
 
     Exit code: 0 also when pods stay pending, 1 when --check finds one that does, 2 for bad input,
