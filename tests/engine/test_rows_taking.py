@@ -110,3 +110,10 @@ def test_a_minimum_runtime_that_is_over_protects_nobody() -> None:
     some = yard().nodes(1).queue("a", quota=4).queue("b", quota=4, reclaim_min_runtime=10 * MINUTE)
     told = some.running("b", 8, pod=started(10)).pending("a").plan()
     assert told.evicted == ["b-8"]
+
+
+def test_a_small_pod_waits_behind_an_older_one_that_is_too_large_to_take() -> None:
+    """As the peer has it: the best workload of a queue speaks for all of it."""
+    some = yard().nodes(1).queue("a", quota=2).queue("b", quota=6).running("b", 8)
+    assert some.pending("a", name="small").plan().evicted == ["b-8"]
+    assert some.pending("a", gpus=3, name="large", created=0).plan().evicted == []
