@@ -1,6 +1,6 @@
 """Why a pod waits is told once per cause, and never for long at a time."""
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from gpuyard.engine.model import Pod
 from gpuyard.engine.plan import Cycle
@@ -42,6 +42,9 @@ class Room:
         cycle.run()
         return await self.room.tell(cycle)
 
+    def turn_away(self, *things: Json, **settings: Any) -> None:
+        self.room.turn_away(Bench(node("n1"), *things).ledger.snapshot, Settings(**settings))
+
 
 FULL = [queue("team", limit=0), pod("a", "team")]
 
@@ -81,3 +84,29 @@ async def test_what_there_was_no_time_for_is_told_the_next_time() -> None:
     for _ in range(2):
         await room.tell(*things)
     assert {uid for uid, _ in room.ear.heard} == {"uid-a", "uid-b", "uid-c"}
+
+
+ELSEWHERE = pod("a", "team", schedulerName="other")
+
+
+def test_who_names_a_queue_and_another_scheduler_is_told_once_which_to_use() -> None:
+    room = Room()
+    for _ in range(3):
+        room.turn_away(queue("team"), ELSEWHERE)
+    assert room.ear.heard == [("uid-a", "OtherScheduler")]
+
+
+def test_who_names_no_queue_is_told_only_where_one_has_to_be_named() -> None:
+    room = Room()
+    room.turn_away(queue("team"), pod("a"))
+    assert room.ear.heard == []
+    room.turn_away(queue("team"), pod("a"), pods_without_queue="refuse")
+    assert room.ear.heard == [("uid-a", "QueueMissing")]
+
+
+def test_strangers_to_whom_nothing_is_said_are_those_of_others_and_those_who_run() -> None:
+    room = Room()
+    theirs = pod("theirs", schedulerName="other")
+    runs = pod("runs", "team", on="n1", schedulerName="other")
+    room.turn_away(queue("team"), theirs, runs, pod("ours", "team"), pods_without_queue="refuse")
+    assert room.ear.heard == []

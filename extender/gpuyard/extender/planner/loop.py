@@ -164,6 +164,7 @@ class Planner:
         now, settings = self._clock(), self._config().engine
         leaving = [uid for run in self._runs.values() if not run.why_not for uid in run.plan.victims]
         snapshot = self._observer.snapshot(self._open_promises(), leaving, now, int(self._today()))
+        self._waiting.turn_away(snapshot, settings)
         if not (any(snapshot.waiting.values()) or snapshot.torn):
             self._outrank.line = ()
             await self._publish(Accounts.of(snapshot, settings.fairshare_k))
