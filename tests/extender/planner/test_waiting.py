@@ -1,6 +1,6 @@
 """Why a pod waits is told once per cause, and never for long at a time."""
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from gpuyard.engine.model import Pod
 from gpuyard.engine.plan import Cycle
@@ -12,6 +12,9 @@ from tests.extender.builders import Bench, Json, node, pod, queue
 
 if TYPE_CHECKING:
     from gpuyard.extender.planner.telling import Teller
+
+BY_DEFAULT = Settings()
+STRICT = Settings(pods_without_queue="refuse")
 
 
 class Ear:
@@ -42,8 +45,8 @@ class Room:
         cycle.run()
         return await self.room.tell(cycle)
 
-    def turn_away(self, *things: Json, **settings: Any) -> None:
-        self.room.turn_away(Bench(node("n1"), *things).ledger.snapshot, Settings(**settings))
+    def turn_away(self, *things: Json, settings: Settings = BY_DEFAULT) -> None:
+        self.room.turn_away(Bench(node("n1"), *things).ledger.snapshot, settings)
 
 
 FULL = [queue("team", limit=0), pod("a", "team")]
@@ -100,7 +103,7 @@ def test_who_names_no_queue_is_told_only_where_one_has_to_be_named() -> None:
     room = Room()
     room.turn_away(queue("team"), pod("a"))
     assert room.ear.heard == []
-    room.turn_away(queue("team"), pod("a"), pods_without_queue="refuse")
+    room.turn_away(queue("team"), pod("a"), settings=STRICT)
     assert room.ear.heard == [("uid-a", "QueueMissing")]
 
 
@@ -108,5 +111,5 @@ def test_strangers_to_whom_nothing_is_said_are_those_of_others_and_those_who_run
     room = Room()
     theirs = pod("theirs", schedulerName="other")
     runs = pod("runs", "team", on="n1", schedulerName="other")
-    room.turn_away(queue("team"), theirs, runs, pod("ours", "team"), pods_without_queue="refuse")
+    room.turn_away(queue("team"), theirs, runs, pod("ours", "team"), settings=STRICT)
     assert room.ear.heard == []
