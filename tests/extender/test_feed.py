@@ -1,5 +1,7 @@
 """How what the watches show gets into the ledger."""
 
+import itertools
+
 from gpuyard.common.kube.changes import Batch, Change
 from gpuyard.common.kube.client import Client
 from gpuyard.extender.config import ExtenderConfig
@@ -89,6 +91,26 @@ def test_queues_in_a_circle_are_refused_until_the_circle_is_open() -> None:
     assert "ancestor" in bench.reports[0]
     bench.put(queue("b"))
     assert bench.ledger.snapshot.queues["a"].parent == "b"
+
+
+def test_of_two_new_queues_that_name_each_other_the_second_is_refused() -> None:
+    bench = Bench(queue("a", parent="b"), queue("b", parent="a"))
+    assert set(bench.ledger.snapshot.queues) == {"a"}
+    assert "queue b" in bench.reports[0]
+    assert not bench.passes(pod("p", "a"), "n1"), "its queue has no root"
+    bench.put(queue("b"))
+    assert bench.passes(pod("p", "a"), "n1")
+
+
+def test_a_new_queue_that_names_itself_is_refused() -> None:
+    bench = Bench(queue("a", parent="a"))
+    assert not bench.ledger.snapshot.queues
+    assert "ancestor" in bench.reports[0]
+
+
+def test_a_circle_of_three_is_refused_whoever_comes_last() -> None:
+    for order in itertools.permutations((queue("a", parent="b"), queue("b", parent="c"), queue("c", parent="a"))):
+        assert len(Bench(*order).ledger.snapshot.queues) == 2
 
 
 def test_a_refused_queue_that_is_deleted_is_forgotten() -> None:

@@ -141,13 +141,21 @@ class Feed:
     def _put_queue(self, name: str, seen: Queue) -> None:
         complain = Complaints()
         queue = queues.queue(seen, 0, complain)
-        if queue.name in self._ledger.snapshot.path(queue.parent):
+        if self._closes_circle(queue):
             complain("spec.parentQueue", f"{queue.parent} lies below {name}: a queue cannot be its own ancestor")
         if complain:
             self._refused[name] = seen
             self._tell(f"queue {name}", complain)
         else:
             self._ledger.put_queue(queue)
+
+    def _closes_circle(self, queue: model.Queue) -> bool:
+        """Whether a queue would be its own ancestor, also one that nobody has seen before."""
+        known, name = self._ledger.snapshot.queues, queue.parent
+        # Those that are known form no circle, so this comes to an end.
+        while name != queue.name and (above := known.get(name)) is not None:
+            name = above.parent
+        return name == queue.name
 
     # --- helpers ---
 
