@@ -23,6 +23,7 @@ def test_without_a_cluster_it_says_so_and_ends_with_3() -> None:
         (("fail", "node-1/0", "--xid", "many"), "is not a valid integer"),
         (("set", "node-1", "faults"), "is not KEY=VALUE"),
         (("set", "node-1", "faults=["), "is no YAML value"),
+        (("set", "node-1", "driverVersion=2026-13-45"), "is no YAML value"),
         (("list", "-o", "xml"), "not one of"),
     ],
 )

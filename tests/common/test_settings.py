@@ -62,10 +62,18 @@ def test_a_span_of_no_time_is_refused_where_there_must_be_some(text: str) -> Non
 
 @pytest.mark.parametrize(
     "body",
-    ["names: &a [*a]", "unknown: &a {b: *a}", "names: " + "[" * 3000 + "]" * 3000],
-    ids=["a list in itself", "a mapping in itself", "a deep one"],
+    [
+        "names: &a [*a]",
+        "unknown: &a {b: *a}",
+        "names: " + "[" * 3000 + "]" * 3000,
+        "names: [2026-11-19]",
+        "grace: 2026-13-45",
+        "grace: !!timestamp soon",
+        "grace: " + "9" * 5000,
+    ],
+    ids=["a list in itself", "a mapping in itself", "a deep one", "a date", "no date", "no time", "no number"],
 )
-def test_a_file_that_goes_in_circles_or_too_deep_never_replaces_a_good_one(file: Path, body: str) -> None:
+def test_what_yaml_makes_of_a_file_neither_ends_the_process_nor_replaces_a_good_one(file: Path, body: str) -> None:
     refused: list[str] = []
     reloaded = Reloaded(file, SampleConfig, refused=refused.append)
     file.write_text(HEAD + body)

@@ -110,7 +110,8 @@ def pair(text: str) -> tuple[str, object]:
         raise click.BadParameter(f"{text!r} is not KEY=VALUE")
     try:
         parsed = yaml.load(value, Loader=yaml.CSafeLoader) if value else None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, AttributeError) as error:
+        # The two others come of what looks like a date and is none: 2026-13-45.
         raise click.BadParameter(f"{value!r} is no YAML value: {error}") from None
     # There are no fractions in a topology, but versions, which must keep their last zero.
     return key, value if isinstance(parsed, float) else parsed

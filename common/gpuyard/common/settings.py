@@ -135,6 +135,9 @@ def _read_yaml(text: bytes, origin: str) -> tuple[yaml.Node, object]:
         raise SettingsError(f"{origin}: nested too deep") from None
     except yaml.YAMLError as error:
         raise SettingsError(f"{origin}: not YAML: {' '.join(str(error).split())}") from None
+    except (ValueError, AttributeError) as error:
+        # What looks like a date or a number and is none: 2026-13-45. The library lets such errors through.
+        raise SettingsError(f"{origin}: not YAML: {error}") from None
 
 
 def _duplicates(root: yaml.Node) -> Iterator[yaml.Node]:

@@ -166,7 +166,13 @@ async def test_credentials_that_cannot_be_used_are_named(file: Path, user: dict[
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [("{", "not YAML"), ("- a", "not a kubeconfig"), ("", "no context ''; known: none")]
+    ("text", "said"),
+    [
+        ("{", "not YAML"),
+        ("a: 2026-13-45", "not YAML: month must be in 1..12"),
+        ("- a", "not a kubeconfig"),
+        ("", "no context ''; known: none"),
+    ],
 )
 async def test_a_file_that_is_no_kubeconfig_is_refused(file: Path, text: str, said: str) -> None:
     file.write_text(text)

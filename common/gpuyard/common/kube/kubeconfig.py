@@ -112,6 +112,9 @@ def _parse(path: Path) -> _File:
         raise AccessError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
     except msgspec.ValidationError as error:
         raise AccessError(f"{path}: not a kubeconfig: {error}") from None
+    except (ValueError, AttributeError) as error:
+        # What looks like a date and is none: 2026-13-45.
+        raise AccessError(f"{path}: not YAML: {error}") from None
 
 
 def _find(what: str, name: str, candidates: list[tuple[Path, str, T]]) -> tuple[Path, T]:
