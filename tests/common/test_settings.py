@@ -66,12 +66,28 @@ def test_a_span_of_no_time_is_refused_where_there_must_be_some(text: str) -> Non
         "names: &a [*a]",
         "unknown: &a {b: *a}",
         "names: " + "[" * 3000 + "]" * 3000,
-        "names: [2026-11-19]",
+        "names: [!!timestamp 2026-11-19]",
         "grace: 2026-13-45",
         "grace: !!timestamp soon",
         "grace: " + "9" * 5000,
+        "grace: !!int ''",
+        "filter: !!bool perhaps",
+        "2026-11-19: 1",
+        "? [a]\n: 1",
     ],
-    ids=["a list in itself", "a mapping in itself", "a deep one", "a date", "no date", "no time", "no number"],
+    ids=[
+        "a list in itself",
+        "a mapping in itself",
+        "a deep one",
+        "a date",
+        "no date",
+        "no time",
+        "no number",
+        "no digit",
+        "no truth",
+        "a date as a key",
+        "a list as a key",
+    ],
 )
 def test_what_yaml_makes_of_a_file_neither_ends_the_process_nor_replaces_a_good_one(file: Path, body: str) -> None:
     refused: list[str] = []
@@ -80,6 +96,18 @@ def test_what_yaml_makes_of_a_file_neither_ends_the_process_nor_replaces_a_good_
     reloaded.poll()
     assert reloaded.current.filter.max_nodes == 10
     assert len(refused) == 1
+
+
+def test_a_date_is_the_text_that_it_is() -> None:
+    assert read("names: [2026-11-19]").names == ["2026-11-19"]
+    said = error_of("filter: {}\ngrace: 2026-11-19\n")
+    assert said == "sample.yaml:4: grace: '2026-11-19' is not a duration, as 60s or 1m30s"
+
+
+@pytest.mark.parametrize("text", ["900000h", "9" * 400 + "s", "-" + "9" * 400 + "s"])
+def test_a_time_that_no_clock_counts_is_refused(text: str) -> None:
+    assert read("grace: 876000h").grace == 876000 * 3600
+    assert "sample.yaml:3: grace: Expected at most 876000h" in error_of(f"grace: {text}")
 
 
 def test_what_many_aliases_mean_is_looked_at_once() -> None:

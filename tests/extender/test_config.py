@@ -74,6 +74,8 @@ def test_a_bare_off_is_read_as_it_is_meant() -> None:
         ("namespaceMatch: on\n", "namespaceMatch"),
         ("consolidation: {maxMoved: -2}\n", "consolidation.maxMoved"),
         ("fairshare: {k: -1}\n", "fairshare.k"),
+        ("fairshare: {k: .inf}\n", "fairshare.k"),
+        ("reclaim: {saturationMultiplier: .nan}\n", "reclaim.saturationMultiplier"),
         ("reservation: {ttl: 60}\n", "reservation.ttl"),
         ("reservation: {ttl: 0s}\n", "reservation.ttl: Expected at least 1s"),
         ("promise: {ttl: -5s}\n", "promise.ttl: Expected at least 1s"),

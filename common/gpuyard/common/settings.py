@@ -20,6 +20,9 @@ from gpuyard.engine.settings import duration
 
 API_VERSION = "gpuyard.io/v1alpha1"
 
+LONGEST = 100 * 365 * 24 * 3600
+"""Seconds: what is longer is a slip of the pen, and no clock could count so far."""
+
 
 class SettingsError(Exception):
     """Settings that cannot be used; the text says where, what and what would do."""
@@ -31,6 +34,16 @@ class Seconds(int):
 
 class Span(Seconds):
     """At least one second."""
+
+
+class _Loader(yaml.CSafeLoader):
+    """Reads dates as the texts that they are, as Kubernetes does: no setting is one."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in known if not tag.endswith(":timestamp")]
+    for first, known in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+}
 
 
 class Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
@@ -126,8 +139,8 @@ class Reloaded(Generic[K]):
 def _read_yaml(text: bytes, origin: str) -> tuple[yaml.Node, object]:
     """The document twice: as nodes that know their lines, and as plain values."""
     try:
-        root = yaml.compose(text, yaml.CSafeLoader) or yaml.MappingNode("tag:yaml.org,2002:map", [])
-        return root, yaml.load(text, yaml.CSafeLoader) or {}
+        root = yaml.compose(text, _Loader) or yaml.MappingNode("tag:yaml.org,2002:map", [])
+        return root, yaml.load(text, _Loader) or {}  # noqa: S506 - it makes no more than the safe one
     except yaml.MarkedYAMLError as error:
         line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
         raise SettingsError(f"{origin}{line}: not YAML: {error.problem}") from None
@@ -135,8 +148,8 @@ def _read_yaml(text: bytes, origin: str) -> tuple[yaml.Node, object]:
         raise SettingsError(f"{origin}: nested too deep") from None
     except yaml.YAMLError as error:
         raise SettingsError(f"{origin}: not YAML: {' '.join(str(error).split())}") from None
-    except (ValueError, AttributeError) as error:
-        # What looks like a date or a number and is none: 2026-13-45. The library lets such errors through.
+    except (ValueError, AttributeError, LookupError) as error:
+        # A number of too many digits, a value that its `!!tag` does not allow. The library lets such errors through.
         raise SettingsError(f"{origin}: not YAML: {error}") from None
 
 
@@ -170,6 +183,8 @@ def _read_special(wanted: type, value: object) -> object:
         seconds = wanted(duration(value))
         if wanted is Span and seconds < 1:
             raise ValueError(f"Expected at least 1s, got {value!r}")
+        if abs(seconds) > LONGEST:
+            raise ValueError(f"Expected at most {LONGEST // 3600}h, got {value[:32]!r}")
         return seconds
     raise ValueError(f"Expected a duration such as `60s` or `5m`, got {value!r}")
 

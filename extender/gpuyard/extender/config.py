@@ -18,6 +18,7 @@ VOLUME_TTL = 660
 """Seconds that kube-scheduler may wait for a pod's volumes before it binds the pod or gives up."""
 
 MaxNodes = Annotated[int, msgspec.Meta(ge=10)]
+Factor = Annotated[float, msgspec.Meta(ge=0, le=1000)]
 
 
 class Filter(Strict, frozen=True):
@@ -87,13 +88,13 @@ class Verdict(Strict, frozen=True):
 class Fairshare(Strict, frozen=True):
     """How past use counts in the shares of the queues."""
 
-    k: Annotated[float, msgspec.Meta(ge=0)] = 1
+    k: Factor = 1
 
 
 class Reclaim(Strict, frozen=True):
     """When a queue may take back what it lent."""
 
-    saturation_multiplier: Annotated[float, msgspec.Meta(ge=0)] = 1
+    saturation_multiplier: Factor = 1
 
 
 class ExtenderConfig(Strict, frozen=True):
