@@ -19,17 +19,19 @@ def ask(folder: Path, *arguments: str, labels: dict[str, str]) -> Run:
 
 def test_where_all_is_well_it_says_so_and_ends_with_0(tmp_path: Path) -> None:
     told = ask(tmp_path, labels={})
-    assert (told.code, told.out) == (0, f"ok {GOOD}\n")
+    assert (told.code, told.out) == (0, f"ok    {GOOD}: no labels or resources of a mock that is gone\n")
 
 
-def test_a_finding_names_the_object_and_the_remedy_and_ends_with_1(tmp_path: Path) -> None:
+def test_a_finding_names_the_object_and_below_it_the_remedy_and_ends_with_1(tmp_path: Path) -> None:
     told = ask(tmp_path, labels={"gpuyard.io/mock": "true"})
-    assert (told.code, told.out.splitlines()[0]) == (1, f"! {GOOD}")
-    assert told.out.splitlines()[1].startswith("node node-1: ")
-    assert "`gpuyard uninstall mock` takes it away" in told.out
+    seen, remedy = told.out.splitlines()
+    assert (told.code, seen.startswith(f"fail  {GOOD}: node node-1: ")) == (1, True)
+    assert "`gpuyard uninstall mock` takes it away" in remedy
 
 
-@pytest.mark.parametrize(("labels", "code"), [({}, 0), ({"gpuyard.io/mock": "true"}, 1)])
-def test_for_programs_each_check_has_its_findings(tmp_path: Path, labels: dict[str, str], code: int) -> None:
+@pytest.mark.parametrize(("labels", "status"), [({}, "ok"), ({"gpuyard.io/mock": "true"}, "fail")])
+def test_for_programs_each_finding_has_its_check_and_status(
+    tmp_path: Path, labels: dict[str, str], status: str
+) -> None:
     told = ask(tmp_path, "-o", "json", labels=labels)
-    assert (told.code, list(told.answer), len(told.answer[GOOD])) == (code, [GOOD], code)
+    assert [(each["check"], each["status"]) for each in told.answer] == [(GOOD, status)]

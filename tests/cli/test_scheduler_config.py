@@ -1,0 +1,260 @@
+"""`gpuyard doctor scheduler-config`: what of a KubeSchedulerConfiguration keeps queues from being held."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from gpuyard.cli.findings import Status
+from gpuyard.cli.scheduler_config import NoConfiguration, lint, read
+
+from tests.cli.shell import run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Json = dict[str, Any]
+
+SHIPPED = Path(__file__).parents[2] / "manifests" / "kube-scheduler" / "config.yaml"
+GPU, PART = "nvidia.com/gpu", "gpuyard.io/shared-gpu"
+OTHER = {"urlPrefix": "http://10.0.0.1/other", "filterVerb": "filter"}
+
+
+def config(**of_the_extender: Any) -> Json:  # noqa: ANN401 - YAML
+    """The shipped configuration, its extender changed."""
+    found: Json = yaml.safe_load(SHIPPED.read_text())
+    found["extenders"][0] |= of_the_extender
+    return found
+
+
+def changed(change: Callable[[Json], object], given: Json | None = None) -> Json:
+    """The shipped configuration, or this one, changed."""
+    found = given or config()
+    change(found)
+    return found
+
+
+def without(key: str) -> Json:
+    return changed(lambda found: found["extenders"][0].pop(key))
+
+
+def flaws(given: Json) -> list[tuple[str, Status]]:
+    return [(each.seen.partition(": ")[0], each.status) for each in lint(given, "file") if each.status != "ok"]
+
+
+def failing(given: Json) -> list[str]:
+    return [field for field, status in flaws(given) if status is Status.FAIL]
+
+
+@pytest.mark.row("E-23", case="shipped")
+def test_the_configuration_that_we_ship_has_no_flaw() -> None:
+    told = run("doctor", "scheduler-config", SHIPPED)
+    assert (told.code, told.out.split()[0]) == (0, "ok")
+
+
+@pytest.mark.row("E-23", case="listed-twice")
+def test_a_resource_that_two_extenders_list_is_found() -> None:
+    theirs = OTHER | {"managedResources": [{"name": GPU}]}
+    assert failing(changed(lambda found: found["extenders"].append(theirs))) == ["extenders.managedResources"]
+
+
+@pytest.mark.row("E-23", case="listed-twice")
+def test_a_resource_that_one_extender_lists_twice_is_found() -> None:
+    managed = [{"name": GPU}, {"name": GPU}, {"name": PART, "ignoredByScheduler": True}]
+    assert failing(config(managedResources=managed)) == ["extenders.managedResources"]
+
+
+def test_an_extender_that_asks_elsewhere_about_gpus_is_told_where_gpuyard_answers() -> None:
+    assert failing(config(urlPrefix="http://10.96.0.77:8080/filter")) == ["extenders[0].urlPrefix"]
+
+
+@pytest.mark.row("E-23", case="weight-zero")
+@pytest.mark.parametrize("weight", [0, -1, None])
+def test_a_verb_for_scores_without_a_weight_is_found(weight: int | None) -> None:
+    assert failing(config(weight=weight)) == ["extenders[0].weight"]
+
+
+@pytest.mark.row("E-23", case="two-binds")
+def test_two_extenders_that_bind_are_found() -> None:
+    theirs = OTHER | {"bindVerb": "bind"}
+    assert failing(changed(lambda found: found["extenders"].append(theirs), config(bindVerb="bind"))) == [
+        "extenders[1].bindVerb"
+    ]
+
+
+@pytest.mark.row("E-32")
+@pytest.mark.parametrize("tls", [None, {}, {"insecure": True}, {"certFile": "/c", "keyFile": "/k"}])
+def test_tls_without_a_certificate_authority_is_found(tls: Json | None) -> None:
+    secure = {"urlPrefix": "https://10.96.0.77:8443/scheduler", "enableHTTPS": True}
+    assert failing(config(**secure, tlsConfig=tls)) == ["extenders[0].tlsConfig"]
+    assert failing(config(**secure, tlsConfig={"caFile": "/ca"})) == []
+    assert failing(config(**secure, tlsConfig={"caData": "Q0E="})) == []
+
+
+@pytest.mark.parametrize(
+    ("tls", "field"),
+    [
+        ({"caFile": "/ca", "insecure": True}, "extenders[0].tlsConfig.insecure"),
+        ({"caFile": "/ca", "certFile": "/c"}, "extenders[0].tlsConfig"),
+        ({"caFile": "/ca", "keyData": "Sw=="}, "extenders[0].tlsConfig"),
+    ],
+)
+def test_tls_that_cannot_work_is_found(tls: Json, field: str) -> None:
+    given = config(urlPrefix="https://10.96.0.77:8443/scheduler", enableHTTPS=True, tlsConfig=tls)
+    assert failing(given) == [field]
+
+
+def test_https_that_is_switched_on_for_a_plain_address_encrypts_nothing() -> None:
+    assert failing(config(enableHTTPS=True, tlsConfig={"caFile": "/ca"})) == ["extenders[0].enableHTTPS"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("filterVerb", "filters"),
+        ("filterVerb", None),
+        ("preemptVerb", ""),
+        ("prioritizeVerb", "score"),
+        ("bindVerb", "binding"),
+        ("ignorable", True),
+        ("urlPrefix", "10.96.0.77:8080/scheduler"),
+        ("urlPrefix", "http://10.96.0.77:8080"),
+        ("httpTimeout", "soon"),
+        ("httpTimeout", 2),
+        ("managedResources", []),
+        ("managedResources", None),
+    ],
+)
+def test_a_value_with_which_quotas_are_not_held_is_a_failure(key: str, value: object) -> None:
+    assert failing(config(**{key: value})) == [f"extenders[0].{key}"]
+
+
+@pytest.mark.parametrize("key", ["filterVerb", "preemptVerb", "urlPrefix", "managedResources"])
+def test_a_key_without_which_quotas_are_not_held_is_a_failure(key: str) -> None:
+    assert failing(without(key)) == [f"extenders[0].{key}"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("prioritizeVerb", None),
+        ("weight", 1),
+        ("nodeCacheCapable", False),
+        ("httpTimeout", None),
+        ("httpTimeout", "100ms"),
+        ("httpTimeout", "1m30s"),
+        ("urlPrefix", "http://gpuyard-extender.gpuyard.svc:8080/scheduler"),
+    ],
+)
+def test_a_value_with_which_it_works_but_worse_is_a_warning(key: str, value: object) -> None:
+    assert flaws(config(**{key: value})) == [(f"extenders[0].{key}", Status.WARN)]
+
+
+@pytest.mark.parametrize(
+    ("managed", "status"),
+    [
+        ([{"name": PART, "ignoredByScheduler": True}], Status.FAIL),
+        ([{"name": GPU, "ignoredByScheduler": True}, {"name": PART, "ignoredByScheduler": True}], Status.FAIL),
+        ([{"name": GPU}, {"name": PART}], Status.FAIL),
+        ([{"name": GPU}], Status.WARN),
+    ],
+)
+def test_each_resource_has_to_be_asked_about_in_its_own_way(managed: list[Json], status: Status) -> None:
+    assert flaws(config(managedResources=managed)) == [("extenders[0].managedResources", status)]
+
+
+@pytest.mark.parametrize("name", ["", "cpu", "requests.nvidia.com/gpu", "kubernetes.io/gpu", "a.kubernetes.io/gpu"])
+def test_what_no_device_plugin_offers_is_no_resource_of_an_extender(name: str) -> None:
+    managed = [{"name": GPU}, {"name": PART, "ignoredByScheduler": True}, {"name": name}]
+    assert failing(config(managedResources=managed)) == ["extenders[0].managedResources[2].name"]
+
+
+@pytest.mark.parametrize(("key", "hint"), [("nodeCachecapable", "write nodeCacheCapable"), ("colour", "take it away")])
+def test_a_key_that_there_is_not_is_named_with_the_one_that_is_meant(key: str, hint: str) -> None:
+    [found] = lint(config(**{key: True}), "file")
+    assert (found.seen.partition(":")[0], found.remedy.startswith(hint)) == (f"extenders[0].{key}", True)
+
+
+@pytest.mark.parametrize(
+    ("profiles", "found"),
+    [
+        ([{"schedulerName": "a"}, {"schedulerName": "a"}], ["profiles", "profiles"]),
+        ([{"schedulerName": "mine"}], ["profiles"]),
+        ([{"schedulerName": "kai-scheduler"}], []),
+        ([{}], []),
+        (None, []),
+    ],
+)
+def test_some_profile_has_to_be_one_whose_pods_are_governed(profiles: list[Json] | None, found: list[str]) -> None:
+    assert failing(changed(lambda given: given.update(profiles=profiles))) == found
+
+
+def test_all_nodes_have_to_be_looked_at_by_the_profile_or_by_all_of_them() -> None:
+    def none(given: Json) -> None:
+        del given["percentageOfNodesToScore"]
+
+    def by_profile(given: Json) -> None:
+        none(given)
+        given["profiles"] = [{"schedulerName": "default-scheduler", "percentageOfNodesToScore": 100}]
+
+    assert flaws(changed(none)) == [("percentageOfNodesToScore", Status.WARN)]
+    assert flaws(changed(by_profile)) == []
+
+
+@pytest.mark.parametrize("extenders", [[], None, [OTHER]])
+def test_a_configuration_without_us_is_told_what_to_add(extenders: list[Json] | None) -> None:
+    [found] = lint(changed(lambda given: given.update(extenders=extenders)), "file")
+    assert (found.status, found.remedy) == (
+        Status.FAIL,
+        "add the extender of manifests/kube-scheduler/config.yaml",
+    )
+
+
+@pytest.mark.parametrize("extenders", ["ours", ["ours"], {"urlPrefix": "http://x/scheduler"}])
+def test_extenders_that_are_no_list_of_extenders_are_found(extenders: object) -> None:
+    assert failing(changed(lambda given: given.update(extenders=extenders))) == ["extenders"]
+
+
+def test_an_older_version_is_found() -> None:
+    older = "kubescheduler.config.k8s.io/v1beta3"
+    assert failing(changed(lambda given: given.update(apiVersion=older))) == ["apiVersion"]
+
+
+def test_it_may_stand_in_a_config_map_as_well() -> None:
+    held: Json = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"note": "x", "config.yaml": SHIPPED.read_text()}}
+    other: Json = {"apiVersion": "v1", "kind": "Service"}
+    assert read(yaml.safe_dump_all([other, held]).encode()) == config()
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (b"", "but nothing"),
+        (b"a: [", "it is not YAML"),
+        (b"kind: Pod", "but Pod"),
+        (b"kind: ConfigMap", "but ConfigMap"),
+        (b"- kind: Pod", "but nothing"),
+    ],
+)
+def test_a_file_without_a_configuration_says_what_it_is(text: bytes, why: str) -> None:
+    with pytest.raises(NoConfiguration, match=why):
+        read(text)
+
+
+def test_for_programs_each_flaw_has_its_field_and_its_remedy() -> None:
+    told = run("doctor", "scheduler-config", "-", "-o", "json", stdin=json.dumps(config(ignorable=True)))
+    [found] = json.loads(told.out)
+    assert (told.code, found["check"], found["status"]) == (1, "-", "fail")
+    assert found["seen"].startswith("extenders[0].ignorable: is true")
+    assert found["remedy"].startswith("write false")
+
+
+@pytest.mark.parametrize("file", ["/nowhere/config.yaml", __file__])
+def test_a_file_that_cannot_be_used_ends_with_2_and_what_would_do(file: str) -> None:
+    told = run("doctor", "scheduler-config", file)
+    assert (told.code, told.out) == (2, "")
+    assert f"{file}: " in told.err
+    assert "name the file that kube-scheduler has as --config" in told.err
