@@ -144,6 +144,7 @@ def test_after_a_start_only_undecided_pods_are_adopted() -> None:
         pod("volumes", "team", verdict="0/1 nodes", volumes=claims),
         pod("gated", "team", schedulingGates=[{"name": "g"}]),
         pod("free"),
+        pod("others", "team", schedulerName="volcano"),
         pod("running", "team", on="n1"),
     )
     bench.feed.adopt(until=lambda _: 60)

@@ -2,7 +2,7 @@
 
 import pytest
 from gpuyard.engine.model import GPU, NO_BOUND, Amounts, Node, Pod, Promise, Queue, Shape, State, Workload
-from gpuyard.extender.ledger import IN_FLIGHT, STRANGERS, TRANSITIONS, Event, Grant, Ledger, Phase, Sighting
+from gpuyard.extender.ledger import BURIED, IN_FLIGHT, STRANGERS, TRANSITIONS, Event, Grant, Ledger, Phase, Sighting
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -148,6 +148,38 @@ def test_nothing_is_reserved_for_a_pod_whose_name_another_one_has_by_now() -> No
     of.see(sighting(uid="new", version=3))
     of.reserve(sighting(uid="old", version=2), Grant(), now=0, until=60)
     assert (used(of), asked(of)) == (0, 1)
+
+
+def test_nothing_is_reserved_for_a_pod_that_is_deleted() -> None:
+    of = ledger()
+    of.see(sighting())
+    of.end("ns/p", "uid-p")
+    of.reserve(sighting(), Grant(), now=0, until=60)
+    assert (used(of), dict(of.entries), of.is_gone(sighting())) == (0, {}, True)
+
+
+def test_nothing_is_reserved_for_a_pod_that_leaves_without_ever_having_had_a_node() -> None:
+    of = ledger()
+    of.see(sighting(version=2, state=State.TERMINATING))
+    of.reserve(sighting(version=1), Grant(), now=0, until=60)
+    assert (used(of), set(of.granted)) == (0, set())
+
+
+def test_a_new_pod_under_the_name_of_a_deleted_one_is_granted() -> None:
+    of = ledger()
+    of.see(sighting())
+    of.end("ns/p", "uid-p")
+    of.reserve(sighting(uid="later", version=2), Grant(), now=0, until=60)
+    assert used(of) == 1
+
+
+def test_only_so_many_deleted_pods_are_remembered() -> None:
+    of = ledger()
+    for number in range(BURIED + 1):
+        of.see(sighting(f"p{number}"))
+        of.end(f"ns/p{number}", f"uid-p{number}")
+    assert not of.is_gone(sighting("p0"))
+    assert of.is_gone(sighting("p1"))
 
 
 def test_a_finished_pod_no_longer_counts() -> None:

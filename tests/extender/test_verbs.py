@@ -100,6 +100,18 @@ def test_a_deleted_pod_leaves_its_unit_to_the_next() -> None:
     assert bench.passes(pod("b", "team"))
 
 
+@pytest.mark.row("E-08", case="deleted")
+def test_who_is_asked_about_after_his_deletion_holds_nothing() -> None:
+    bench = Bench(*NODES, queue("team", limit=1))
+    first = pod("a", "team")
+    bench.put(first)
+    bench.drop(first)
+    answer = bench.filter(first)
+    assert set(answer.failed_and_unresolvable_nodes.values()) == {"the pod is deleted"}
+    assert bench.used("team") == 0
+    assert bench.passes(pod("b", "team"))
+
+
 @pytest.mark.row("E-08", case="expired")
 def test_a_reservation_that_nobody_confirms_ends_with_its_time() -> None:
     bench = Bench(*NODES, queue("team", limit=1))

@@ -20,7 +20,8 @@ kube-scheduler says later that it did not place the pod, when filter refuses the
 when its time is over. A reservation that names its node (a promise) keeps the room there from everybody else; any other
 one is in flight to one of the nodes that filter returned, and may land on each of them.
 
-A key is a pod's name: a later pod of that name takes its place, an earlier one is never heard of again.
+A key is a pod's name: a later pod of that name takes its place, an earlier one is never heard of again. Nor is one that
+was deleted: kube-scheduler may learn of that a moment after us, and ask for a pod that nobody will ever bind.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -40,6 +41,10 @@ IN_FLIGHT = 1.0
 
 STRANGERS = 1000
 """Pods whose offers are remembered although no watch has shown them yet."""
+
+
+BURIED = 4096
+"""Deleted pods that are remembered: more than go in the time in which kube-scheduler may still ask about one."""
 
 
 class Phase(StrEnum):
@@ -169,6 +174,7 @@ class Ledger:
         self._kept: dict[str, str] = {}
         self._offers: dict[str, Offered] = {}
         self._last_offer: frozenset[str] = frozenset()
+        self._buried: dict[str, None] = {}
         self._news = False
         self.promises = Promises(self._entries)
         """Room that unfinished plans keep."""
@@ -234,6 +240,10 @@ class Ledger:
         offered = self._offers.get(pod.key)
         return offered.nodes if offered and offered.uid == pod.uid and offered.at >= since else None
 
+    def is_gone(self, seen: Sighting) -> bool:
+        """Whether this pod is known to have ended, or to be on its way out without ever having had a node."""
+        return seen.pod.uid in self._buried or _news(self.latest(seen).pod) is Event.ENDED
+
     def latest(self, seen: Sighting) -> Sighting:
         """The newest that is known of this pod: what the ledger has, or `seen`."""
         entry = self._entries.get(seen.pod.key)
@@ -262,6 +272,7 @@ class Ledger:
     def see(self, seen: Sighting) -> None:
         """A watch shows this pod; older news than what is known is passed over."""
         if not self._is_past(seen):
+            self._buried.pop(seen.pod.uid, None)
             # A call may have been ahead of the watch.
             seen = self.latest(seen)
             self._move(seen, _news(seen.pod))
@@ -272,10 +283,8 @@ class Ledger:
 
     def end(self, key: str, uid: str) -> None:
         """The pod is deleted for good."""
-        entry = self._entries.get(key)
-        if entry is not None and entry.seen.pod.uid == uid:
-            self._move(entry.seen, Event.ENDED)
-            self._remove(entry.seen.pod)
+        self._bury(uid)
+        self._end(key, uid)
 
     def put_workload(self, workload: Workload) -> None:
         """A workload has changed apart from its pods; one that nobody belongs to yet comes with its first pod."""
@@ -312,7 +321,7 @@ class Ledger:
 
     def reserve(self, seen: Sighting, grant: Grant, *, now: float, until: float) -> None:
         """Filter says yes: from now on the pod counts, on its only node if the grant names one."""
-        if not self._is_past(seen):
+        if not (self._is_past(seen) or self.is_gone(seen)):
             self._move(self.latest(seen), Event.GRANTED, Reservation(now, until, seen.version, seen.verdict, grant))
 
     def promise(self, key: str, place: Grant, *, now: float, until: float) -> None:
@@ -383,6 +392,20 @@ class Ledger:
         for key in [key for key, until in self._until.items() if until <= now]:
             self._move(self._entries[key].seen, Event.LAPSED)
 
+    def _end(self, key: str, uid: str) -> None:
+        entry = self._entries.get(key)
+        if entry is not None and entry.seen.pod.uid == uid:
+            self._move(entry.seen, Event.ENDED)
+            self._remove(entry.seen.pod)
+
+    def _bury(self, uid: str) -> None:
+        """Remember a pod that is gone for good; the oldest of too many is forgotten."""
+        if not uid:
+            return
+        self._buried[uid] = None
+        if len(self._buried) > BURIED:
+            del self._buried[next(iter(self._buried))]
+
     def _is_past(self, seen: Sighting) -> bool:
         """Whether this is of an earlier pod of the same name."""
         entry = self._entries.get(seen.pod.key)
@@ -393,7 +416,7 @@ class Ledger:
     def _move(self, seen: Sighting, event: Event, granted: Reservation | None = None) -> None:
         old = self._entries.get(seen.pod.key)
         if old is not None and old.seen.pod.uid != seen.pod.uid:
-            self.end(seen.pod.key, old.seen.pod.uid)
+            self._end(seen.pod.key, old.seen.pod.uid)
             old = None
         before = old.phase if old else Phase.GONE
         after = TRANSITIONS[before][event]

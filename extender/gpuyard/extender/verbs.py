@@ -38,6 +38,10 @@ UNREADABLE = "Unreadable"
 """The reason in metrics of a pod that says what cannot be read."""
 
 
+GONE = "Gone"
+"""The reason in metrics of a pod that is deleted, which kube-scheduler does not know yet."""
+
+
 class Refusal(NamedTuple):
     """Why a pod gets no node: by name for us, and in one sentence that never changes for the same cause."""
 
@@ -194,6 +198,8 @@ class Verbs:
         settings, workload = self._config().engine, seen.workload
         if workload is None or not governs(settings, workload):
             return None
+        if self._ledger.is_gone(seen):
+            return Refusal(GONE, "the pod is deleted")
         if seen.fault:
             return Refusal(UNREADABLE, f"gpuyard cannot read the pod: {seen.fault}")
         waiting = self._gatekeeper.refusal(snapshot, settings, workload, seen.pod)
