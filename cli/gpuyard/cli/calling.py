@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NoReturn, TypeVar
 
 import click
-import msgspec
 from gpuyard.common.kube.access import find_access
 from gpuyard.common.kube.client import Client
 from gpuyard.common.kube.errors import KubeError
@@ -35,11 +34,6 @@ def reaching(command: Callable[..., Any]) -> Callable[..., Any]:
     context = click.option("--context", default="", metavar="NAME", help="The context in it.")
     kubeconfig = "How to reach the cluster (default: as kubectl)."
     return click.option("--kubeconfig", default="", metavar="FILE", help=kubeconfig)(context(command))
-
-
-def as_json(found: object) -> str:
-    """What a command found, as programs read it."""
-    return msgspec.json.format(msgspec.json.encode(found), indent=2).decode()
 
 
 def end(message: str, code: int) -> NoReturn:

@@ -3,7 +3,8 @@
 from difflib import get_close_matches
 
 import click
-from gpuyard.cli.calling import BAD_INPUT, as_json, end, reaching
+from gpuyard.cli.calling import BAD_INPUT, end, reaching
+from gpuyard.cli.formats import formatted, show
 from gpuyard.cli.looking import Look, decided, look, reasoned
 from gpuyard.cli.output import page
 from gpuyard.cli.situation import page_of, situation
@@ -15,7 +16,7 @@ _KINDS = ("pod", "pods", "po")
 @click.command()
 @click.argument("thing", metavar="pod/NAME")
 @click.option("-n", "--namespace", default="", help="Where it is (default: as kubectl).")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@formatted
 @reaching
 def explain(kubeconfig: str, context: str, thing: str, namespace: str, output: str) -> None:
     """Why a pod waits, since when and for what, kube-scheduler's own last word, and what would help.
@@ -32,10 +33,7 @@ def explain(kubeconfig: str, context: str, thing: str, namespace: str, output: s
     outcome = decided(snapshot, seen.settings)
     reasons = reasoned(snapshot, seen.settings, key, outcome)
     found = situation(raw, snapshot, outcome, reasons)
-    if output == "json":
-        click.echo(as_json(found))
-    else:
-        click.echo(page_of(found, reasons, snapshot, page()), nl=False)
+    show(found, output, lambda: page_of(found, reasons, snapshot, page()))
 
 
 def pod_name(thing: str) -> str:

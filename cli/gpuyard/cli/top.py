@@ -1,7 +1,8 @@
 """`gpuyard top`."""
 
 import click
-from gpuyard.cli.calling import as_json, reaching
+from gpuyard.cli.calling import reaching
+from gpuyard.cli.formats import formatted, show
 from gpuyard.cli.looking import decided, look
 from gpuyard.cli.output import page
 from gpuyard.cli.overview import overview, page_of
@@ -9,7 +10,7 @@ from msgspec.structs import replace
 
 
 @click.command()
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@formatted
 @reaching
 def top(kubeconfig: str, context: str, output: str) -> None:
     """Who has how many GPUs, and who waits: queues as a tree, nodes, pods.
@@ -21,7 +22,4 @@ def top(kubeconfig: str, context: str, output: str) -> None:
     if not snapshot.queues:
         click.echo("there are no queues: create one, as in manifests/samples, or every pod goes ungoverned", err=True)
     seen = overview(snapshot, decided(snapshot, replace(found.settings, cycles=1)))
-    if output == "json":
-        click.echo(as_json(seen))
-    else:
-        click.echo(page_of(seen, page()), nl=False)
+    show(seen, output, lambda: page_of(seen, page()))

@@ -1,7 +1,8 @@
 """`gpuyard uninstall`: take gpuyard out of a cluster, also what deleting its objects would leave."""
 
 import click
-from gpuyard.cli.calling import ANSWER_IS_NO, calling
+from gpuyard.cli.calling import ANSWER_IS_NO, calling, reaching
+from gpuyard.cli.formats import for_programs, formatted
 from gpuyard.cli.removal import HALVES, Removal
 from gpuyard.common.kube.client import Client
 
@@ -10,20 +11,26 @@ from gpuyard.common.kube.client import Client
 @click.argument("half", type=click.Choice(list(HALVES)), required=False)
 @click.option("--crds", is_flag=True, help="Remove the CRDs even while there are queues or pod groups, and these too.")
 @click.option("--wait/--no-wait", default=True, help="Whether to wait until kubelets let go of the GPUs (5 minutes).")
-@click.option("--kubeconfig", default="", metavar="FILE", help="How to reach the cluster (default: as kubectl).")
-@click.option("--context", default="", metavar="NAME", help="The context in it.")
-def uninstall(half: str | None, kubeconfig: str, context: str, *, crds: bool, wait: bool) -> None:
+@formatted
+@reaching
+def uninstall(  # noqa: PLR0913 - the options of the command
+    half: str | None, kubeconfig: str, context: str, output: str, *, crds: bool, wait: bool
+) -> None:
     """Remove gpuyard from a cluster: the mock, the extender, or without a name both.
 
     Objects with our labels go, and what only we know: labels, annotations and resources on nodes. What is not ours
     stays, and is named where it is in the way. It may be repeated.
     """
+    said: list[str] = []
+    say = click.echo if output == "table" else said.append
 
     async def work(client: Client) -> list[str]:
-        click.echo(f"removing gpuyard{f' ({half})' if half else ''} from {client.access.server}")
-        return await Removal(client, click.echo).run([half] if half else list(HALVES), wait=wait, crds=crds)
+        say(f"removing gpuyard{f' ({half})' if half else ''} from {client.access.server}")
+        return await Removal(client, say).run([half] if half else list(HALVES), wait=wait, crds=crds)
 
     left = calling(work, kubeconfig, context)
+    if output != "table":
+        click.echo(for_programs({"done": said, "left": left}, output), nl=False)
     for line in left:
         click.echo(line, err=True)
     if left:
