@@ -1,0 +1,220 @@
+"""A port with certificates on both sides, shown by real handshakes: who is let in, and what changes while it serves."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+import trustme
+from aiohttp import ClientConnectionError, ClientSession, web
+from gpuyard.common.http import application, listening
+from gpuyard.common.settings import SettingsError
+from gpuyard.common.tls import AUTHORITY, CERTIFICATE, KEY, Identity
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+SERVER = "server.example"
+
+
+@pytest.fixture
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture
+def folder(authority: trustme.CA, tmp_path: Path) -> Path:
+    return put(tmp_path, authority)
+
+
+def put(folder: Path, authority: trustme.CA, trusted: trustme.CA | None = None) -> Path:
+    """Make a new certificate for the server; `trusted` signs those of callers."""
+    made = authority.issue_cert(SERVER)
+    (folder / CERTIFICATE).write_bytes(b"".join(blob.bytes() for blob in made.cert_chain_pems))
+    (folder / KEY).write_bytes(made.private_key_pem.bytes())
+    (folder / AUTHORITY).write_bytes((trusted or authority).cert_pem.bytes())
+    return folder
+
+
+def caller(server: trustme.CA, own: trustme.CA | None = None) -> ssl.SSLContext:
+    """What somebody calls with who trusts one authority and has a certificate of the other, if any."""
+    context = ssl.create_default_context()
+    server.configure_trust(context)
+    if own:
+        own.issue_cert("caller@example").configure_cert(context)
+    return context
+
+
+@asynccontextmanager
+async def serving(identity: Identity) -> AsyncIterator[int]:
+    async def slowly(_request: web.Request) -> web.Response:
+        await asyncio.sleep(0.05)
+        return web.Response(text="served")
+
+    app = application()
+    app.router.add_get("/", slowly)
+    async with listening(app, 0, "127.0.0.1", tls=identity.context) as port:
+        yield port
+
+
+async def called(port: int, context: ssl.SSLContext, name: str | None = SERVER) -> str:
+    """What a new connection is answered."""
+    async with (
+        ClientSession() as session,
+        session.get(f"https://127.0.0.1:{port}/", ssl=context, server_hostname=name) as answer,
+    ):
+        return await answer.text()
+
+
+async def certificate(port: int, context: ssl.SSLContext) -> bytes | None:
+    """What a new connection is shown."""
+    _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname=SERVER)
+    shown: ssl.SSLObject = writer.get_extra_info("ssl_object")
+    writer.close()
+    await asyncio.sleep(0.01)
+    return shown.getpeercert(binary_form=True)
+
+
+async def test_who_has_a_certificate_of_the_authority_is_served(authority: trustme.CA, folder: Path) -> None:
+    async with serving(Identity(folder)) as port:
+        assert await called(port, caller(authority, authority)) == "served"
+
+
+@pytest.mark.parametrize("own", [None, trustme.CA()], ids=["none", "another-authority"])
+async def test_who_has_none_or_another_is_not(authority: trustme.CA, folder: Path, own: trustme.CA | None) -> None:
+    async with serving(Identity(folder)) as port:
+        with pytest.raises(ClientConnectionError):
+            await called(port, caller(authority, own))
+
+
+async def test_who_names_no_server_is_served_too(authority: trustme.CA, folder: Path) -> None:
+    context = caller(authority, authority)
+    context.check_hostname = False
+    async with serving(Identity(folder)) as port:
+        assert await called(port, context, name="") == "served"
+
+
+async def test_a_new_certificate_is_shown_from_the_next_handshake_on(authority: trustme.CA, folder: Path) -> None:
+    identity = Identity(folder)
+    context = caller(authority, authority)
+    async with serving(identity) as port:
+        before = await certificate(port, context)
+        assert await certificate(port, context) == before
+        put(folder, authority)
+        identity.poll()
+        after = await certificate(port, context)
+        assert after != before
+        context.check_hostname = False
+        _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname="")
+        assert writer.get_extra_info("ssl_object").getpeercert(binary_form=True) == after
+        writer.close()
+
+
+async def test_connections_that_stand_go_on_while_certificates_change(authority: trustme.CA, folder: Path) -> None:
+    identity = Identity(folder)
+    context = caller(authority, authority)
+    async with serving(identity) as port, ClientSession() as session:
+        for _ in range(10):
+            calls = [
+                session.get(f"https://127.0.0.1:{port}/", ssl=context, server_hostname=SERVER),
+                session.get(f"https://127.0.0.1:{port}/", ssl=caller(authority, authority), server_hostname=SERVER),
+            ]
+            answers = asyncio.gather(*calls)
+            put(folder, authority)
+            identity.poll()
+            assert [await answer.text() for answer in await answers] == ["served", "served"]
+
+
+async def test_callers_of_another_authority_are_let_in_once_it_is_trusted_and_the_old_ones_no_longer(
+    authority: trustme.CA, folder: Path
+) -> None:
+    identity, other = Identity(folder), trustme.CA()
+    async with serving(identity) as port:
+        put(folder, authority, trusted=other)
+        identity.poll()
+        assert await called(port, caller(authority, other)) == "served"
+        with pytest.raises(ClientConnectionError):
+            await called(port, caller(authority, authority))
+
+
+async def test_a_session_is_never_resumed_so_that_every_connection_shows_a_certificate(
+    authority: trustme.CA, folder: Path
+) -> None:
+    context = caller(authority, authority)
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    async with serving(Identity(folder)) as port:
+        _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname=SERVER)
+        session = writer.get_extra_info("ssl_object").session
+        writer.close()
+        assert not session.has_ticket
+
+
+# --- what cannot be used ---
+
+
+def broken(folder: Path, name: str, content: bytes | None) -> None:
+    if content is None:
+        (folder / name).unlink()
+    else:
+        (folder / name).write_bytes(content)
+
+
+@pytest.mark.parametrize("name", [CERTIFICATE, KEY, AUTHORITY])
+@pytest.mark.parametrize("content", [None, b"", b"nonsense", b"\xff\xfe"], ids=["gone", "empty", "nonsense", "no-text"])
+def test_a_folder_that_cannot_be_used_is_refused_at_the_start(folder: Path, name: str, content: bytes | None) -> None:
+    broken(folder, name, content)
+    with pytest.raises(SettingsError, match=str(folder)):
+        Identity(folder)
+
+
+async def test_a_key_of_another_certificate_changes_nothing_and_is_told_once(
+    authority: trustme.CA, folder: Path
+) -> None:
+    told: list[str] = []
+    identity = Identity(folder, refused=told.append)
+    (folder / KEY).write_bytes(authority.issue_cert(SERVER).private_key_pem.bytes())
+    for _ in range(3):
+        identity.poll()
+    async with serving(identity) as port:
+        assert await called(port, caller(authority, authority)) == "served"
+    assert len(told) == 1
+    assert "the last good certificates stay in force" in told[0]
+
+
+def test_a_problem_that_went_and_came_again_is_told_again(authority: trustme.CA, folder: Path) -> None:
+    told: list[str] = []
+    identity = Identity(folder, refused=told.append)
+    for _ in range(2):
+        (folder / KEY).unlink()
+        identity.poll()
+        put(folder, authority)
+        identity.poll()
+    assert len(told) == 2
+    assert "`gpuyard certificates` makes it" in told[0]
+
+
+async def test_it_looks_by_itself(authority: trustme.CA, folder: Path) -> None:
+    changed = asyncio.Event()
+    identity = Identity(folder, changed=changed.set, interval=0.01)
+    task = asyncio.create_task(identity.run())
+    put(folder, authority)
+    await asyncio.wait_for(changed.wait(), 30)
+    task.cancel()
+
+
+class Torn(Identity):
+    """A folder that somebody writes to between two looks at it."""
+
+    def _read(self) -> tuple[bytes, ...]:
+        found = super()._read()
+        (self._folder / AUTHORITY).write_bytes(found[-1] + b"\n")
+        return found
+
+
+def test_what_changes_while_it_is_read_is_not_taken(folder: Path) -> None:
+    with pytest.raises(SettingsError, match="changes while it is read"):
+        Torn(folder)
