@@ -254,12 +254,12 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def holds(self) -> bool:
         """Whether it takes up room on its node."""
-        return self.state in _HOLDING
+        return self.state in HOLDING
 
     @property
     def active(self) -> bool:
         """Whether it counts as allocated in its queue: placed and not on its way out."""
-        return self.state in _ACTIVE
+        return self.state in ACTIVE
 
     @property
     def waits(self) -> bool:
@@ -268,8 +268,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 # Sets, as Python takes longer to look up a member of an Enum than to find a text in a set.
-_HOLDING = frozenset({State.BOUND, State.RUNNING, State.TERMINATING})
-_ACTIVE = frozenset({State.BOUND, State.RUNNING})
+HOLDING = frozenset({State.BOUND, State.RUNNING, State.TERMINATING})
+ACTIVE = frozenset({State.BOUND, State.RUNNING})
 _WAITING = frozenset({State.PENDING})
 
 
@@ -301,6 +301,10 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(leaf for part in self.parts for leaf in part.leaves) or (self,)
 
 
+ALONE = Gang()
+"""The gang of a pod that starts by itself."""
+
+
 class Workload(msgspec.Struct, frozen=True, kw_only=True):
     """One or more pods that start together."""
 
@@ -313,7 +317,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     priority: int = 50
     priority_class: str = ""
     preemptible: bool = True
-    gang: Gang = Gang()
+    gang: Gang = ALONE
     created: int = 0
     last_evicted: int | None = None
     preemption_delay: int = 0

@@ -26,16 +26,17 @@ class PersistentMap(Mapping[K, V]):
         """With these entries, and without those whose value is None."""
         if not changes:
             return self
-        parts, mine = self._parts.copy(), dict[int, dict[K, V]]()
+        parts = self._parts.copy()
+        mine: list[dict[K, V] | None] = [None] * _PARTS
         for key, value in changes.items():
             n = hash(key) & _LAST
-            part = mine.get(n)
+            part = mine[n]
             if part is None:
                 part = mine[n] = parts[n] = parts[n].copy()
-            if value is None:
-                part.pop(key, None)
-            else:
+            if value is not None:
                 part[key] = value
+            elif key in part:
+                del part[key]
         other = PersistentMap[K, V]()
         other._parts = parts
         return other

@@ -6,16 +6,20 @@ once a snapshot has them: a `Draft` makes others of the ones that differ, which 
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import msgspec
 from gpuyard.engine.fleet import Fleet
 from gpuyard.engine.model import (
+    ACTIVE,
+    ALONE,
     GPU,
+    HOLDING,
     NOTHING,
     Amounts,
     Budget,
+    Gang,
     Node,
     Offer,
     Pod,
@@ -353,8 +357,9 @@ class Draft:
         self._sort_pods()
         for name, come in self._nodes.items():
             self._settle_node(name, come)
+        settle = self._settle_workload if self._base.workloads or self._base.pods else self._settle_new
         for key in {**self._changes["workloads"], **self._come, **self._gone}:
-            self._settle_workload(key)
+            settle(key)
         for (field, key), names in self._names.items():
             self._changes[field][key] = getattr(self._base, field).get(key, _EMPTY).changed(names) or None
         new = {field: getattr(self._base, field).changed(changes) for field, changes in self._changes.items()}
@@ -372,10 +377,13 @@ class Draft:
         self._fleet = Fleet.of(nodes)
         return self
 
-    def _staying_in(self, workload: str) -> list[Pod]:
+    def _staying_in(self, workload: str) -> Sequence[Pod]:
         """The pods of a workload that are as they were."""
-        before, changes = self._base.members.get(workload), self._changes["pods"]
-        return [pod for pod in before if pod.key not in changes] if before else []
+        before = self._base.members.get(workload)
+        if not before:
+            return ()
+        changes = self._changes["pods"]
+        return [pod for pod in before if pod.key not in changes]
 
     # --- bringing the derived mappings up to date ---
 
@@ -388,8 +396,10 @@ class Draft:
             if old.holds:
                 self._nodes.setdefault(old.node, [])
         for pod in filter(None, changes.values()):
-            self._index(pod, pod)
-            if pod.holds:
+            state = pod.state
+            if state is State.TERMINATING or pod.nominated or pod.shape.pod_anti_affinity:
+                self._index(pod, pod)
+            if state in HOLDING:
                 self._nodes[pod.node].append(pod)
 
     def _index(self, pod: Pod, entry: Pod | None) -> None:
@@ -415,6 +425,13 @@ class Draft:
         if node is not None and left is not None and node.open:
             self._names["slots", (left.idle, left.releasing)][name] = True
 
+    def _settle_new(self, key: str) -> None:
+        """As `_settle_workload`, where nothing was there before: so a big cluster is counted quickly."""
+        new, come = self._changes["workloads"].get(key), self._come.get(key)
+        pods = tuple(come.values()) if come else ()
+        self._count(pods, new, self._fleet, 1)
+        self._set_members(key, pods, new)
+
     def _settle_workload(self, key: str) -> None:
         come, stay = self._come.get(key, _NO_PODS).values(), self._staying_in(key)
         old, new = self._base.workloads.get(key), self._now("workloads", key)
@@ -424,35 +441,48 @@ class Draft:
         if stay and old is not new:
             self._count(stay, new, self._fleet, 1)
             self._count(stay, old, self._base.fleet, -1)
-        if key:
-            pods = (*come, *stay) if len(come) + len(stay) == 1 else tuple(sorted((*come, *stay), key=start_order))
-            self._changes["members"][key] = pods or None
-            self._settle_standing(key, pods, old, new)
+        if old is not None:
+            self._forget_standing(key, old)
+        self._set_members(key, (*come, *stay), new)
+
+    def _set_members(self, key: str, pods: tuple[Pod, ...], workload: Workload | None) -> None:
+        """Note who belongs to a workload; pods without one (an empty key) are no team."""
+        if not key:
+            return
+        if len(pods) > 1:
+            pods = tuple(sorted(pods, key=start_order))
+        self._changes["members"][key] = pods or None
+        if workload is not None:
+            self._settle_standing(workload, pods)
 
     def _count(self, pods: Iterable[Pod], workload: Workload | None, fleet: Fleet, sign: int) -> None:
         label = workload.queue or "" if workload is not None and workload.governed else ""
         fixed = workload is not None and not workload.preemptible
+        tally = self._tally
         for pod in pods:
-            active = pod.active
+            state, shape = pod.state, pod.shape
+            active = state in ACTIVE
             if active or pod.waits:
-                memory = _gpu_memory(fleet, pod.node if active else "") if pod.shape.gpu_memory else 0
-                self._tally[label, active, fixed, pod.shape, memory] += sign
+                memory = _gpu_memory(fleet, pod.node if active else "") if shape.gpu_memory else 0
+                tally[label, active, fixed, shape, memory] += sign
 
-    def _settle_standing(self, key: str, pods: Iterable[Pod], old: Workload | None, new: Workload | None) -> None:
+    def _forget_standing(self, key: str, old: Workload) -> None:
+        self._changes["torn"][key] = None
+        self._names["waiting", old.queue or ""][key] = None
+        self._names["victims", (old.queue or "", old.priority)][key] = None
+
+    def _settle_standing(self, new: Workload, pods: Sequence[Pod]) -> None:
         """Whether a workload waits, may lose its place, is torn."""
-        if old is not None:
-            self._changes["torn"][key] = None
-            self._names["waiting", old.queue or ""][key] = None
-            self._names["victims", (old.queue or "", old.priority)][key] = None
-        if new is None:
+        waits, active, stands = _standing(new.gang, pods)
+        if active and not stands:
+            self._changes["torn"][new.key] = new
+        queue = new.queue
+        if queue is None or new.scheduler:
             return
-        waits, active = _standing(pods)
-        if active and not new.gang.stands(active):
-            self._changes["torn"][key] = new
-        if waits and new.governed:
-            self._names["waiting", new.queue or ""][key] = True
-        if active and new.preemptible and new.governed:
-            self._names["victims", (new.queue or "", new.priority)][key] = True
+        if waits:
+            self._names["waiting", queue][new.key] = True
+        if active and new.preemptible:
+            self._names["victims", (queue, new.priority)][new.key] = True
 
     def _with_use(self, new: Snapshot) -> Snapshot:
         """The snapshot with the use of its queues, which is counted again where an old one would not tell."""
@@ -505,14 +535,18 @@ def _added_up(
     return use.changed(changes)
 
 
-def _standing(pods: Iterable[Pod]) -> tuple[bool, dict[str, int]]:
-    """Whether any of the pods waits; how many are active, by sub-group."""
+def _standing(gang: Gang, pods: Sequence[Pod]) -> tuple[bool, bool, bool]:
+    """Whether any of the pods waits, whether any is active, and whether those are enough for the gang."""
+    if gang is ALONE and len(pods) == 1:
+        runs = pods[0].state in ACTIVE
+        return not runs and pods[0].waits, runs, runs
     waits, active = False, dict[str, int]()
     for pod in pods:
-        waits = waits or pod.waits
-        if pod.active:
+        if pod.state in ACTIVE:
             active[pod.group] = active.get(pod.group, 0) + 1
-    return waits, active
+        elif not waits:
+            waits = pod.waits
+    return waits, bool(active), gang.stands(active)
 
 
 def start_order(pod: Pod) -> tuple[bool, int, int, str]:

@@ -6,6 +6,7 @@ a circle, pods on nodes that nobody gave. The order of the objects never matters
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain
 from typing import Any, TypeVar, cast
 
@@ -26,6 +27,7 @@ from gpuyard.engine.kube.workloads import (
     CLASSES,
     QUEUE,
     Claim,
+    apart,
     group_claim,
     ranked,
     two_queues,
@@ -39,12 +41,13 @@ from msgspec.structs import replace
 T = TypeVar("T", bound=objects.Object)
 M = TypeVar("M")
 
-_ALONE = model.Gang()
 _NO_PARTS = frozenset[str]()
 _DEFAULT_PART = "default"
 """The sub-group of pods that name none, where there is one of this name."""
 
-_CLUSTER_WIDE = (objects.Node, objects.Queue, objects.PriorityClass, objects.Namespace, objects.Topology)
+_CLUSTER_WIDE = frozenset({objects.Node, objects.Queue, objects.PriorityClass, objects.Namespace, objects.Topology})
+_is_namespace = lru_cache(maxsize=1 << 10)(is_name)
+"""Namespaces are few."""
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -115,10 +118,11 @@ class _Assembly:
 
     def _register(self, one: Found[Any]) -> None:
         seen = one.object
-        given, name, key = self._given[type(seen)], name_of(seen), _key(seen)
+        form, name, key = type(seen), name_of(seen), _key(seen)
+        given = self._given[form]
         if not is_name(name):
             self._complain("metadata.name", _no_name(name))
-        elif type(seen) not in _CLUSTER_WIDE and not is_name(namespace_of(seen)):
+        elif form not in _CLUSTER_WIDE and not _is_namespace(namespace_of(seen)):
             self._complain("metadata.namespace", _no_name(namespace_of(seen)))
         elif key in given:
             self._complain("metadata.name", f"given twice, also in {given[key].source}")
@@ -172,8 +176,10 @@ class _Assembly:
         for key in {**teams, **groups}:
             team = teams.get(key, [])
             made = self._grouped(key, groups[key], team) if key in groups else self._ungrouped(key, team)
-            self._check_topology(made.gang, topologies)
-            parts = frozenset(leaf.name for leaf in leaves(made.gang)) if made.gang.parts else _NO_PARTS
+            parts = _NO_PARTS
+            if made.gang is not model.ALONE:
+                self._check_topology(made.gang, topologies)
+                parts = frozenset(leaf.name for leaf in leaves(made.gang)) if made.gang.parts else _NO_PARTS
             workloads.append(made)
             pods += [self._in_company(one, key, parts, devices) for one in team]
         return pods, workloads
@@ -183,10 +189,14 @@ class _Assembly:
         teams = defaultdict[str, _Team](list)
         groups = self._given[objects.PodGroup]
         for one in self._pods.values():
+            notes = notes_of(one.object)
+            if not (self._owners or notes.pod_group or notes.batch_minimum):
+                teams[apart(one.object.pod.key, groups)].append(one)
+                continue
             self._at = one
             key, least = workload_key(one.object, self._owners, groups, self._complain)
             teams[key].append(one)
-            if notes_of(one.object).pod_group is not None:
+            if notes.pod_group:
                 self._named.add(key)
             if least > 1:
                 self._least[key] = max(least, self._least.get(key, 1))
@@ -200,7 +210,7 @@ class _Assembly:
     ) -> model.Pod:
         """The pod as it is among all that is given."""
         self._at, pod = one, one.object.pod
-        if pod.holds and pod.node not in self._nodes:
+        if pod.node and pod.node not in self._nodes and pod.holds:
             self._complain("spec.nodeName", f"there is no node {pod.node!r} in the input")
         if pod.group or parts:
             pod = replace(pod, group=self._part(pod.group, workload, parts))
@@ -259,7 +269,7 @@ class _Assembly:
         )
 
     def _ungrouped(self, key: str, team: "_Team") -> model.Workload:
-        claims, least = self._claims(team), self._least.get(key, 1)
+        claims, least = self._claims(team), self._least.get(key, 1) if self._least else 1
         self._at = team[0]
         if len(claims) > 1 or claims[0].runai_queue:
             self._warn_of_queues(claims)
@@ -268,9 +278,9 @@ class _Assembly:
         return workload(
             key,
             claims,
-            _ALONE if least == 1 else model.Gang(minimum=least),
+            model.ALONE if least == 1 else model.Gang(minimum=least),
             default_queue=self._settings.default_queue,
-            created=min(map(self._born, team)),
+            created=min(map(self._born, team)) if len(team) > 1 else self._born(team[0]),
         )
 
     def _warn_of_queues(self, claims: Sequence[Claim]) -> None:
@@ -347,7 +357,10 @@ def _newest(seen: Iterable[objects.Object]) -> int:
     started, texts = 0, set[str | None]()
     for one in seen:
         if isinstance(one, Telling):
-            started = max(started, one.pod.created, one.pod.started or 0, one.pod.deleted_at or 0)
+            pod = one.pod
+            for at in (pod.created, pod.started, pod.deleted_at):
+                if at is not None and at > started:
+                    started = at
         else:
             texts |= {meta_of(one).creation_timestamp, meta_of(one).deletion_timestamp}
         if isinstance(one, objects.PodGroup):

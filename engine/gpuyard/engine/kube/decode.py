@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 from gpuyard.engine.kube import objects
@@ -43,7 +43,7 @@ _VERSIONS: Mapping[str, str] = {kind: versions[0] for _, kind, versions in _KIND
 """The version of an object that does not say: items of a list of one kind do not."""
 
 
-class Found(NamedTuple, Generic[T]):
+class Found(msgspec.Struct, Generic[T], frozen=True, gc=False):
     """An object and where it was found. Of a pod only what it says is kept: there may be very many."""
 
     source: str

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.faults import Complain
-from gpuyard.engine.kube.meta import NO_META, created, key_of, meta_of, read
+from gpuyard.engine.kube.meta import NO_META, key_of, meta_of, read
 from gpuyard.engine.kube.quantity import count
 from gpuyard.engine.kube.shapes import shape
 from gpuyard.engine.kube.times import moment
@@ -52,8 +52,8 @@ _NO_SPEC = objects.PodSpec()
 _NO_STATUS = objects.PodStatus()
 
 
-def pod(seen: objects.Pod, workload: str, now: int, complain: Complain, devices: tuple[int, ...] = ()) -> Pod:
-    """Translate a pod of the workload with this key; without a creation time it is being submitted `now`.
+def pod(seen: objects.Pod, workload: str | None, now: int, complain: Complain, devices: tuple[int, ...] = ()) -> Pod:
+    """Translate a pod of the workload with this key (None: its own); without a creation time it is submitted `now`.
 
     `devices` are the indices of its GPUs on the node, where the caller can tell them from `device_ids`.
     """
@@ -63,18 +63,18 @@ def pod(seen: objects.Pod, workload: str, now: int, complain: Complain, devices:
     plain = _TELLING.isdisjoint(labels)
     node = "" if state is State.PENDING else spec.node_name or ""
     asked = shape(spec, meta.annotations, complain)
-    owner = owner_of(seen)
+    owner = owner_of(seen) if meta.owner_references else None
     holds = state not in _OVER and bool(node)
     return Pod(
         key=key,
         uid=meta.uid or "",
-        workload=workload,
+        workload=key if workload is None else workload,
         group="" if plain else labels.get(SUB_GROUP, ""),
         shape=asked,
         state=state,
         node=node,
         gated=state is State.PENDING and bool(spec.scheduling_gates or meta.deletion_timestamp),
-        created=created(seen, now, complain),
+        created=read(moment, meta.creation_timestamp, "metadata.creationTimestamp", complain, now),
         started=read(moment, status.start_time, "status.startTime", complain, None),
         deleted_at=read(moment, meta.deletion_timestamp, "metadata.deletionTimestamp", complain, None),
         nominated=status.nominated_node_name or "" if state is State.PENDING else "",

@@ -5,7 +5,6 @@ So the forms of its JSON, which are many times larger, need not be kept until ev
 
 from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.faults import Complain
-from gpuyard.engine.kube.meta import key_of
 from gpuyard.engine.kube.pods import device_ids, pod
 from gpuyard.engine.kube.workloads import Claim, own_claim
 from gpuyard.engine.model import Pod
@@ -28,7 +27,7 @@ def telling(seen: objects.Pod, complain: Complain) -> Telling:
     return Telling(
         kind=seen.kind,
         metadata=seen.metadata,
-        pod=pod(seen, key_of(seen), NOT_BORN, complain),
+        pod=pod(seen, None, NOT_BORN, complain),
         claim=own_claim(seen, complain),
         device_ids=device_ids(seen),
     )

@@ -5,6 +5,7 @@ of each part the first claim that says it. It is made anew whenever one of them 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import TypeVar
 
 import msgspec
@@ -84,7 +85,12 @@ def workload_key(
     if group := notes.pod_group:
         return f"{namespace_of(seen)}/{group}", found[1] if found else 1
     key, least = found or (key_of(seen), 1)
-    return (f"{key}.alone" if key in pod_groups else key), least
+    return apart(key, pod_groups), least
+
+
+def apart(key: str, pod_groups: Mapping[str, object]) -> str:
+    """The key of a workload that is none of these PodGroups, whatever it is called."""
+    return f"{key}.alone" if key in pod_groups else key
 
 
 def pod_claim(seen: objects.Pod, classes: Classes, complain: Complain) -> Claim:
@@ -102,20 +108,48 @@ def ranked(claim: Claim, classes: Classes, complain: Complain) -> Claim:
 def own_claim(seen: objects.Pod, complain: Complain) -> Claim:
     """What a pod says of its workload, before anybody asks what its priority class means."""
     spec, meta = seen.spec or _NO_SPEC, seen.metadata or NO_META
-    labels, notes = meta.labels or NO_LABELS, meta.annotations or NO_NOTES
-    scheduler = spec.scheduler_name or ""
-    named = labels.get(PRIORITY_CLASS) or spec.priority_class_name or ""
-    return Claim(
-        queue=labels.get(QUEUE, ""),
-        runai_queue=labels.get(RUNAI_QUEUE, ""),
+    labels = meta.labels or NO_LABELS
+    said, complaints = _said(
+        labels.get(QUEUE, ""),
+        labels.get(RUNAI_QUEUE, ""),
+        spec.scheduler_name or "",
+        labels.get(PRIORITY_CLASS) or spec.priority_class_name or "",
+        spec.priority,
+        labels.get(PREEMPTIBILITY),
+        meta.annotations or NO_NOTES,
+    )
+    for field, why in complaints:
+        complain(field, why)
+    return said
+
+
+@lru_cache(maxsize=1 << 13)
+def _said(  # noqa: PLR0913, PLR0917 - all that a claim follows from, hashable: many pods say the same
+    queue: str,
+    runai_queue: str,
+    scheduler: str,
+    named: str,
+    priority: int | None,
+    preemptible: str | None,
+    notes: objects.Notes,
+) -> tuple[Claim, tuple[tuple[str, str], ...]]:
+    complaints: list[tuple[str, str]] = []
+
+    def complain(field: str, why: str) -> None:
+        complaints.append((field, why))
+
+    said = Claim(
+        queue=queue,
+        runai_queue=runai_queue,
         scheduler="" if scheduler in SCHEDULERS else scheduler,
         priority_class=named,
-        priority=spec.priority,
-        preemptible=_preemptible(labels.get(PREEMPTIBILITY), f"metadata.labels.{PREEMPTIBILITY}", complain),
+        priority=priority,
+        preemptible=_preemptible(preemptible, f"metadata.labels.{PREEMPTIBILITY}", complain),
         preemption_delay=_delay(None, notes, complain) if notes.preemption_delay else None,
         staleness_grace=_grace(None, notes, complain) if notes.staleness_grace else None,
         display=notes.display or "",
     )
+    return said, tuple(complaints)
 
 
 def group_claim(seen: objects.PodGroup, classes: Classes, complain: Complain) -> Claim:
