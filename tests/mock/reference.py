@@ -61,9 +61,9 @@ PLACES = {
     "`node-autofill`": "{nodes: {}, config: {node-autofill: {?: 1}}}",
 }
 KEYS = {
-    "backend": "`fake`; `mock` (nvml-mock) is refused",
+    "backend": "`fake`; anything else (nvml-mock) is refused",
     "components": "of the peer's chart; without meaning here",
-    "config": "of the peer's first form: `node-autofill`",
+    "config": "of the peer's first form: `node-autofill`; beside pools as well",
     "count": "how many",
     "cpuPerZone": "of the peer; without meaning here",
     "cudaVersion": "CUDA version in the labels; the product's own when left out",
@@ -76,7 +76,7 @@ KEYS = {
     "faults": "`allocate-error`, `refuse-register`, `drop-stream`, `slow-allocate=3s`, `crash`",
     "fbReserved": "MiB of each GPU that no pod gets; 0, or what the product holds back",
     "gpu": "a block: `backend`, `profile`, `overrides`",
-    "gpu-count": "GPUs of a node",
+    "gpu-count": "GPUs of a node; without a list `gpus` the node gets a map of its own, beside a list it says nothing",
     "gpu-memory": "MiB of each GPU",
     "gpu-product": "the model's name",
     "gpuCount": "GPUs of a node",
@@ -97,6 +97,7 @@ KEYS = {
     "nodePoolLabelKey": "the node label that names a node's pool; `run.ai/simulated-gpu-node-pool`",
     "nodePools": "pools by the value of that label",
     "nodes": "nodes by name",
+    "numaNode": "the NUMA zone of this GPU, as the peer writes it",
     "numa": "`{zones: 2, gpusPerZone: [4, 4]}`: kubelet's NUMA hints",
     "nvlink": "of nvml-mock; without meaning here",
     "otherDevices": "more resources: `[{name: example.com/x, count: 3}]`",

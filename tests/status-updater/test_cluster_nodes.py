@@ -60,5 +60,18 @@ def test_what_is_no_longer_offered_is_taken_away_and_foreign_resources_stay() ->
     assert patch == {"status": {"capacity": gone, "allocatable": gone}}
 
 
+def test_the_marks_of_a_kwok_node_stay_until_its_status_shows_nothing_of_ours() -> None:
+    noted = {"gpuyard.io/mock-resources": f"example.com/x,{GPU}"}
+    shown = {GPU: "2", "example.com/x": "3", "cpu": "4"}
+    assert marks(cluster_node(labels=MARKED, annotations=noted, capacity=shown), None) is None
+    assert marks(cluster_node(labels=MARKED, annotations=noted, capacity=shown), node()) is None
+    assert marks(cluster_node(labels=MARKED, annotations=noted, capacity={GPU: "2"}), node()) == {
+        "metadata": {"labels": MARKED, "annotations": OURS}
+    }
+    gone = {"metadata": {"labels": {"gpuyard.io/mock": None}, "annotations": {"gpuyard.io/mock-resources": None}}}
+    assert marks(cluster_node(labels=MARKED, annotations=noted, capacity={"cpu": "4"}), None) == gone
+    assert marks(cluster_node(labels=MARKED, annotations=noted, capacity=shown, kwok=False), None) == gone
+
+
 def test_gpus_of_a_node_that_was_never_ours_are_left_alone() -> None:
     assert capacity(cluster_node(capacity={GPU: "8"}), None) is None

@@ -137,6 +137,18 @@ def test_each_node_of_a_pool_gets_a_map_of_its_own() -> None:
     assert "podGpuUsageStatus" in office.maps["topology-n"].text
 
 
+def test_a_node_whose_gpus_are_only_counted_gets_a_map_of_its_own_beside_the_listed_ones() -> None:
+    listed = "l: {gpu-product: x, gpu-memory: 5, gpus: [{id: a}]}"
+    text = f"nodes: {{c: {{gpu-count: 2, gpu-product: x, gpu-memory: 50}}, {listed}}}"
+    office = Office([cluster_node("c"), cluster_node("l"), cluster_node("other")], [a_map(text)])
+    office.pod("p", pod("p", node="c"))
+    office.pod("q", pod("q", node="l"))
+    maps = office.settled()
+    assert set(maps) == {"topology", "topology-c"}
+    assert "pod: p" in maps["topology-c"]
+    assert '"pod": "q"' in maps["topology"]
+
+
 def test_a_pools_node_is_marked_in_the_round_that_makes_its_map() -> None:
     office = Office([cluster_node("n", {"pool": "p"})], [a_map(POOLS)])
     due = office.desk.due()

@@ -111,6 +111,15 @@ async def test_a_write_that_failed_is_tried_again(yard: Yard, failure: Exception
         await until(lambda: "metrics" in yard.maps.sheets["topology"].found.text)
 
 
+@pytest.mark.parametrize("tries", [0, 1])
+async def test_a_nodes_status_is_written_only_once_its_marks_are_there(yard: Yard, tries: int) -> None:
+    yard.failures = [ApiError("nodes n", 403, "Forbidden", "not yours")] * tries
+    async with working(yard):
+        await until(lambda: "nodes n/status" in yard.calls)
+    of_node = [call for call in yard.calls if call.startswith("nodes n")]
+    assert of_node[: tries + 2] == ["nodes n"] * (tries + 1) + ["nodes n/status"]
+
+
 async def test_a_problem_is_told_once(yard: Yard) -> None:
     yard.add("p", containers=[container(gpus=3)])
     async with working(yard):

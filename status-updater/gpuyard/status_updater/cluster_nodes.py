@@ -1,4 +1,8 @@
-"""What a cluster node should carry so that the mock shows on it: our marks, and on KWOK nodes the resources."""
+"""What a cluster node should carry so that the mock shows on it: our marks, and on KWOK nodes the resources.
+
+The marks say whose the resources in a KWOK node's status are. So they come before the resources and go after them:
+whichever write is refused, the next look at the node knows what is ours there.
+"""
 
 from collections.abc import Mapping
 
@@ -12,11 +16,18 @@ from gpuyard.common.topology.resources import offers
 def marks(node: ClusterNode, named: Node | None) -> Json | None:
     """The metadata patch that the node needs, if any: the label, and which resources are ours."""
     labels, annotations = node.metadata.labels or {}, node.metadata.annotations or {}
-    label = "true" if named else None
-    ours = ",".join(sorted(offers(named))) if named else None
+    names = (set(offers(named)) if named else set()) | _left(node)
+    label = "true" if names else None
+    ours = ",".join(sorted(names)) or None
     if (labels.get(MOCK_LABEL), annotations.get(RESOURCES_ANNOTATION)) == (label, ours):
         return None
     return {"metadata": {"labels": {MOCK_LABEL: label}, "annotations": {RESOURCES_ANNOTATION: ours}}}
+
+
+def _left(node: ClusterNode) -> set[str]:
+    """What of ours the status of a KWOK node still shows. A kubelet's status is its own business."""
+    shown = (node.status.capacity or {}).keys() | (node.status.allocatable or {}).keys()
+    return node.mock_resources & shown if node.played else set()
 
 
 def capacity(node: ClusterNode, named: Node | None) -> Json | None:

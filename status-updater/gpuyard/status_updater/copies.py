@@ -25,7 +25,7 @@ def same_node(one: Node, other: Node) -> bool:
 
 def _gpus(node: Node) -> Iterator[tuple[object, ...]]:
     for gpu in node.gpus:
-        yield gpu.id, gpu.healthy, gpu.xid, gpu.mig and [instance.id for instance in gpu.mig], gpu.mig is None
+        yield gpu.id, gpu.healthy, gpu.xid, gpu.zone, gpu.mig and [instance.id for instance in gpu.mig], gpu.mig is None
 
 
 def body(found: ConfigMap, text: str) -> Json:

@@ -14,7 +14,7 @@ from gpuyard.status_updater.copies import same_node
 def pool_of(node: ClusterNode, pools: Iterable[Pool]) -> Pool | None:
     """The pool that a node belongs to by its labels."""
     labels = node.metadata.labels or {}
-    return next((pool for pool in pools if labels.get(pool.label) == pool.value), None)
+    return next((pool for pool in pools if pool.takes(node.metadata.name, labels)), None)
 
 
 def assigned(nodes: Iterable[ClusterNode], pools: Iterable[Pool], listed: Container[str]) -> dict[str, Pool]:

@@ -86,8 +86,8 @@ class Updater:
             *((name, self._write(name, *each)) for name, each in due.texts.items()),
         ]
         nodes = [
-            *((name, self._node(name, each)) for name, each in due.marks.items()),
-            *((name, self._status(name, each)) for name, each in due.capacity.items()),
+            (name, self._show(name, due.marks.get(name), due.capacity.get(name)))
+            for name in {**due.marks, **due.capacity}
         ]
         written = _each(maps, self._desk.touch_named), _each(nodes, self._desk.touched.add)
         return all(await asyncio.gather(*written))
@@ -136,6 +136,12 @@ class Updater:
     async def _delete(self, name: str, uid: str) -> bool:
         address = CONFIG_MAPS.named(name, self._namespace)
         return await self._try("map", name, lambda: self._client.delete(address, uid=uid))
+
+    async def _show(self, name: str, marks: Json | None, capacity: Json | None) -> bool:
+        """Write on a node; its status only when the marks are there that say what of it is ours."""
+        if marks is not None and not await self._node(name, marks):
+            return False
+        return capacity is None or await self._status(name, capacity)
 
     async def _node(self, name: str, body: Json) -> bool:
         return await self._try("marks", name, lambda: self._client.patch(NODES.named(name), body))

@@ -8,6 +8,7 @@ from gpuyard.common.topology.model import Faults, Form, MigStrategy, Node, Owner
 from gpuyard.common.topology.pools import node_of
 from gpuyard.common.topology.profiles import PROFILES
 from gpuyard.common.topology.reading import read
+from gpuyard.common.topology.resources import offers
 from gpuyard.common.topology.spelling import EXTRAS
 from gpuyard.common.topology.utilization import Span
 from gpuyard.common.topology.writing import per_node_document
@@ -185,6 +186,91 @@ def test_values_of_fake_gpu_operators_chart_are_read_as_they_are() -> None:
     assert (large.label, large.value) == ("run.ai/simulated-gpu-node-pool", "large")
 
 
+# What its operator itself wrote into the cluster: first all nodes in one map, today a map for each.
+WRITTEN = """
+config:
+  node-autofill: {enabled: true, gpu-count: 2, gpu-memory: 11441, gpu-product: Tesla-K80}
+mig-strategy: mixed
+nodes:
+  worker-1:
+    gpu-count: 2
+    gpu-memory: 11441
+    gpu-product: Tesla-K80
+    gpus:
+    - id: GPU-a
+      status:
+        allocated-by: {namespace: team, pod: p, container: c}
+        pod-gpu-usage-status:
+          uid-1: {utilization: {min: 80, max: 100}, fb-used: 11441, is-inference-pod: false}
+    - id: GPU-b
+      status:
+        allocated-by: {namespace: "", pod: "", container: ""}
+        pod-gpu-usage-status: {}
+  worker-2: {gpu-count: 8, gpu-memory: 16384, gpu-product: Tesla-T4}
+"""
+OF_ONE_NODE = """
+gpuMemory: 40960
+gpuProduct: NVIDIA-A100-SXM4-40GB
+gpus:
+- id: GPU-a
+  numaNode: 1
+  status:
+    allocatedBy: {namespace: "", pod: "", container: ""}
+    podGpuUsageStatus: {}
+- id: GPU-b
+  numaNode: 0
+  status: {allocatedBy: {namespace: "", pod: "", container: ""}, podGpuUsageStatus: {}}
+migStrategy: ""
+"""
+
+
+def test_what_fake_gpu_operator_wrote_into_a_cluster_is_read_as_it_is() -> None:
+    topology = read(WRITTEN)
+    assert [gpu.id for gpu in topology.nodes["worker-1"].gpus] == ["GPU-a", "GPU-b"]
+    assert topology.nodes["worker-1"].gpus[0].usage.shares[0].utilization == Span(80, 100)
+    assert [(pool.label, pool.value, pool.count) for pool in topology.pools] == [
+        ("", "worker-2", 8),
+        ("nvidia.com/gpu.deploy.device-plugin", "true", 2),
+    ]
+
+
+def test_a_map_of_one_node_may_say_the_zone_of_each_gpu() -> None:
+    found = read(OF_ONE_NODE, "n").nodes["n"]
+    assert [offer.zone for offer in offers(found)["nvidia.com/gpu"]] == [1, 0]
+    assert found.hardware.mig_strategy is MigStrategy.NONE
+
+
+@pytest.mark.parametrize("gpus", ["", ", gpus: []", ", gpus: "])
+def test_a_node_whose_gpus_are_only_counted_gets_a_map_of_its_own(gpus: str) -> None:
+    topology = read(f"nodes: {{n: {{gpu-count: 3, gpu-memory: 5, gpu-product: x{gpus}}}, m: {{gpu-count: 0, "
+                    "gpu-memory: 0, gpu-product: ''}}")  # fmt: skip
+    assert topology.nodes == {}
+    assert [pool.count for pool in topology.pools if pool.takes("n", {})] == [3]
+    assert [pool.count for pool in topology.pools if pool.takes("other", {"n": "n"})] == []
+
+
+def test_pools_may_stand_beside_what_fills_in_the_other_nodes() -> None:
+    autofill = "config: {node-autofill: {gpu-count: 1, gpu-memory: 5, gpu-product: x}}\n"
+    assert [(pool.label, pool.count) for pool in read(autofill + FLAT_POOLS).pools] == [
+        ("run.ai/simulated-gpu-node-pool", 2),
+        ("nvidia.com/gpu.deploy.device-plugin", 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    "pool", ["{gpuCount: 0, gpuMemory: 0, gpuProduct: ''}", "{otherDevices: [{name: vpc.amazonaws.com/efa, count: 4}]}"]
+)
+def test_a_pool_without_gpus_needs_no_product(pool: str) -> None:
+    [found] = read(f"nodePools: {{p: {pool}}}").pools
+    again = read(per_node_document(found, "n"), "n").nodes["n"]
+    assert (found.count, again.gpus, again.hardware) == (0, (), found.hardware)
+
+
+def test_a_users_own_profile_may_say_whatever_nvml_mock_knows() -> None:
+    profiles = {"h200": f"{H200}fabric: {{state: completed}}\nnew_section: [1]\n"}
+    assert block("profile: h200", profiles=profiles).count == 2
+
+
 @pytest.mark.parametrize(
     ("numa", "zones"),
     [
@@ -292,7 +378,10 @@ def test_a_gpu_is_cut_into_slices() -> None:
         ("gpus: []\ngpuMemory: 1", "line 1: misses gpuProduct"),
         ("nodePools: {p: {gpuProduct: x, gpuMemory: 1, gpuCount: -1}}", "nodePools.p.gpuCount: is -1"),
         ("nodePools: {p: {gpu: {}, gpuCount: 1}}", "stands beside gpu:"),
-        ("nodePools: {p: {gpu: {backend: mock}}}", "gpuyard does not run; write fake"),
+        ("nodePools: {p: {gpu: {backend: mock}}}", "is 'mock'; nvml-mock is not run by gpuyard; write fake"),
+        ("nodePools: {p: {gpu: {backend: nvml-mock}}}", "is 'nvml-mock'; nvml-mock is not run by gpuyard; write fake"),
+        ("nodes: {n: {gpu-count: 2, gpu-memory: 5}}", "line 1, nodes.n: misses gpu-product"),
+        ("nodes: {n: {gpu-count: 2, gpu-memory: 5, gpu-product: ''}}", "nodes.n.gpu-product: is empty"),
         ("nodePools: {p: {gpu: {}}}", "names no GPU"),
         ("nodePools: {p: {numa: {}}}", "nodePools.p: misses gpuMemory"),
         ("nodePools: {p: {gpu: {profile: t4}, numa: {}}}", "nodePools.p.numa: misses zones; write zones: 2"),

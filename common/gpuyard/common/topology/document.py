@@ -45,6 +45,11 @@ class Element:
         return isinstance(self.node, yaml.ScalarNode) and self.node.tag == _NULL
 
     @property
+    def blank(self) -> bool:
+        """Whether an empty text is written."""
+        return isinstance(self.node, yaml.ScalarNode) and not self.empty and not str(self.node.value).strip()
+
+    @property
     def is_mapping(self) -> bool:
         """Whether it has keys."""
         return isinstance(self.node, yaml.MappingNode)

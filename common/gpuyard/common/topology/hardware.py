@@ -26,7 +26,9 @@ _FAULTS = ("allocate-error", "crash", "drop-stream", "refuse-register", "slow-al
 
 def read_strategy(element: Element | None) -> MigStrategy:
     """`none` when nothing is written."""
-    return MigStrategy.NONE if element is None else MigStrategy(element.choice([s.value for s in MigStrategy]))
+    if element is None or element.empty or element.blank:
+        return MigStrategy.NONE
+    return MigStrategy(element.choice([s.value for s in MigStrategy]))
 
 
 def read_memory(element: Element) -> int:
@@ -34,8 +36,10 @@ def read_memory(element: Element) -> int:
     return element.number(0, MAX_MEMORY)
 
 
-def read_product(element: Element) -> str:
-    """A product's name, which must not be empty."""
+def read_product(element: Element, *, needed: bool = True) -> str:
+    """A product's name, which must not be empty where there are GPUs."""
+    if element.blank and not needed:
+        return ""
     return element.text().strip() or element.fail("is empty; write a product such as Tesla-K80")
 
 

@@ -81,6 +81,8 @@ class Gpu:
     usage: Usage = FREE
     healthy: bool = True
     xid: int = 0
+    zone: int | None = None
+    """Its NUMA zone, where the GPU itself says it."""
     mig: tuple[MigInstance, ...] | None = None
 
 
@@ -169,13 +171,17 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Nodes that carry a label, and what each of them is made of."""
+    """Nodes that carry a label, and what each of them is made of. Without a label it is the one node of that name."""
 
     name: str
     label: str
     value: str
     count: int
     hardware: Hardware
+
+    def takes(self, node: str, labels: Mapping[str, str]) -> bool:
+        """Whether a node is one of it."""
+        return (labels.get(self.label) if self.label else node) == self.value
 
 
 class Form(StrEnum):

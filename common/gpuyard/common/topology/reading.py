@@ -21,15 +21,14 @@ from gpuyard.common.topology.model import (
     Topology,
     instances,
 )
-from gpuyard.common.topology.pools import read_pools
+from gpuyard.common.topology.pools import counted, read_autofill, read_pools
 from gpuyard.common.topology.profiles import MIG_SLICES, MigProfile
 from gpuyard.common.topology.spelling import EXTRAS, NODE, OF_FORM, Spelling
 from gpuyard.common.topology.usage import read_instances, read_usage
 
 MOCK_LABEL = "gpuyard.io/mock"
-AUTOFILL_LABEL = "nvidia.com/gpu.deploy.device-plugin"
-"""What users of the form with `node-autofill` put on their nodes; the mock itself never writes it."""
 MAX_XID = 1023
+MAX_ZONE = 1000
 NO_PROFILES: Mapping[str, str] = MappingProxyType({})
 
 
@@ -75,12 +74,26 @@ def _gpu_keys(nodes: Element) -> list[Mapping[str, Element]]:
 
 
 def _cluster(root: Element, form: Form) -> Topology:
-    found = root.mapping({"nodes", "mig-strategy"} | ({"config"} if form is Form.CLUSTER_STATUS else set()))
+    found = root.mapping({"nodes", "mig-strategy", "config"})
     strategy = read_strategy(found.get("mig-strategy"))
-    nodes = {} if found["nodes"].empty else dict(found["nodes"].entries())
+    bodies = {} if found["nodes"].empty else dict(found["nodes"].entries())
+    nodes = {name: element for name, element in bodies.items() if not is_counted(element)}
     read_nodes = {name: _node(name, element, OF_FORM[form], strategy) for name, element in nodes.items()}
     _refuse_aliases(nodes)
-    return Topology(form, read_nodes, _autofill(found.get("config"), strategy))
+    pools = [_count(name, element, strategy) for name, element in bodies.items() if name not in nodes]
+    return Topology(form, read_nodes, (*pools, *read_autofill(found.get("config"), strategy)))
+
+
+def is_counted(node: Element) -> bool:
+    """Whether a node's GPUs are told by their number alone. Usage has no place there: it gets a map of its own."""
+    keys = dict(node.entries())
+    listed = keys["gpus"].is_list and keys["gpus"].items() if "gpus" in keys else []
+    return "gpu-count" in keys and not listed
+
+
+def _count(name: str, element: Element, strategy: MigStrategy) -> Pool:
+    found = element.mapping(EXTRAS | {"gpus", "gpu-count", "gpu-memory", "gpu-product"})
+    return counted(name, "", name, element, found, strategy)
 
 
 def _refuse_aliases(nodes: Mapping[str, Element]) -> None:
@@ -93,26 +106,11 @@ def _refuse_aliases(nodes: Mapping[str, Element]) -> None:
             element.fail(f"is an alias of {first}; write the GPUs out, each has a usage of its own")
 
 
-def _autofill(element: Element | None, strategy: MigStrategy) -> tuple[Pool, ...]:
-    """Nodes that the document does not list, but whose user asked for a device plugin there."""
-    if element is None or element.empty:
-        return ()
-    settings = element.mapping({"node-autofill"}).get("node-autofill")
-    if settings is None or settings.empty:
-        return ()
-    found = settings.mapping({"enabled", "gpu-count", "gpu-memory", "gpu-product"})
-    if "enabled" in found and not found["enabled"].flag():
-        return ()
-    if missing := {"gpu-count", "gpu-memory", "gpu-product"} - found.keys():
-        settings.fail(f"misses {min(missing)}")
-    hardware = read_hardware(
-        {}, read_product(found["gpu-product"]), read_memory(found["gpu-memory"]), strategy, profile=None
-    )
-    return (Pool("node-autofill", AUTOFILL_LABEL, "true", found["gpu-count"].number(0, MAX_GPUS), hardware),)
-
-
 def _node(name: str, element: Element, spelling: Spelling, strategy: MigStrategy) -> Node:
-    found = element.mapping(EXTRAS | {"gpus", spelling.product, spelling.memory})
+    found = element.mapping(EXTRAS | {"gpus", "gpu-count", spelling.product, spelling.memory})
+    if "gpu-count" in found:
+        # Beside a list it says nothing: the list counts.
+        found["gpu-count"].number(0, MAX_GPUS)
     return _built(name, element, found, spelling, strategy)
 
 
@@ -124,7 +122,8 @@ def _node_document(root: Element, name: str) -> Node:
 def _built(name: str, element: Element, found: Found, spelling: Spelling, strategy: MigStrategy) -> Node:
     if missing := {spelling.product, spelling.memory, "gpus"} - found.keys():
         element.fail(f"misses {min(missing)}")
-    product, memory = read_product(found[spelling.product]), read_memory(found[spelling.memory])
+    listed = found["gpus"].is_list and bool(found["gpus"].items())
+    product, memory = read_product(found[spelling.product], needed=listed), read_memory(found[spelling.memory])
     hardware = read_hardware(found, product, memory, strategy, profile=None)
     gpus = _gpus(name, found["gpus"], hardware, spelling)
     return Node(name, replace(hardware, numa=read_numa(found.get("numa"), len(gpus))), gpus)
@@ -145,7 +144,7 @@ def _gpus(node: str, element: Element, hardware: Hardware, spelling: Spelling) -
 
 
 def _gpu(node: str, index: int, element: Element, hardware: Hardware, spelling: Spelling) -> Gpu:
-    found = element.mapping({"id", "health", "xid", "mig", spelling.usage})
+    found = element.mapping({"id", "health", "xid", "mig", "numaNode", spelling.usage})
     device = _id(found["id"]) if "id" in found else gpu_id(node, index)
     usage = found.get(spelling.usage)
     return Gpu(
@@ -154,6 +153,7 @@ def _gpu(node: str, index: int, element: Element, hardware: Hardware, spelling: 
         usage=read_usage(usage, spelling) if usage else Gpu(device, index).usage,
         healthy="health" not in found or found["health"].choice({"healthy", "unhealthy"}) == "healthy",
         xid=found["xid"].number(0, MAX_XID) if "xid" in found else 0,
+        zone=found["numaNode"].number(0, MAX_ZONE) if "numaNode" in found else None,
         mig=_mig(device, found["mig"], hardware, usage, spelling) if "mig" in found else None,
     )
 

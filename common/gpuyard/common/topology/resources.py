@@ -52,7 +52,7 @@ def is_gpu(resource: str) -> bool:
 
 def _of_gpu(gpu: Gpu, hardware: Hardware) -> list[tuple[str, Offer]]:
     suffix = SHARED if _renamed(hardware) else ""
-    card = Offer(gpu.id, gpu.healthy, hardware.zone(gpu.index))
+    card = Offer(gpu.id, gpu.healthy, hardware.zone(gpu.index) if gpu.zone is None else gpu.zone)
     if gpu.mig is None or hardware.mig_strategy is MigStrategy.NONE:
         return [(GPU + suffix, card)]
     if hardware.mig_strategy is MigStrategy.SINGLE:

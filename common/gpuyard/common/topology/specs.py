@@ -60,9 +60,9 @@ class Spec:
         )
 
 
-def read_spec(element: Element) -> Spec:
-    """A profile's document, or overrides."""
-    found = element.mapping(_KEYS)
+def read_spec(element: Element, *, whole: bool = False) -> Spec:
+    """A whole profile's document, or overrides. A profile is made for nvml-mock, and may say whatever that knows."""
+    found = dict(element.entries()) if whole else element.mapping(_KEYS)
     defaults, system = _inside(found, "device_defaults"), _inside(found, "system")
     memory = _inside(defaults, "memory")
     return Spec(
@@ -105,7 +105,7 @@ def named(element: Element, written: Mapping[str, str]) -> tuple[Spec, Profile]:
         )
         return Spec(profile.product, profile.memory, listed=profile.count), profile
     try:
-        spec = read_spec(compose(written[name]))
+        spec = read_spec(compose(written[name]), whole=True)
     except TopologyError as error:
         element.fail(f"is {name!r}, but ConfigMap {PREFIX}{name} cannot be read: {KEY}: {error}")
     return spec, PROFILES.get(name) or _like(spec)

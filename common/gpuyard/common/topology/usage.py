@@ -11,6 +11,8 @@ from gpuyard.common.topology.utilization import FULL, IDLE, Script, Span, Utiliz
 MAX_MEMORY = 64 * 1024 * 1024
 _OWNER = frozenset({"namespace", "pod", "container"})
 _OWN_SHARE = frozenset({"utilization", "started"})
+_OLD_SHARE = frozenset({"is-inference-pod", "isInferencePod"})
+"""What fake-gpu-operator once wrote; it means nothing here."""
 
 Plain = dict[str, object]
 
@@ -66,7 +68,7 @@ def read_owner(element: Element | None) -> Owner | None:
 
 
 def _read_shares(element: Element, spelling: Spelling) -> tuple[Share, ...]:
-    allowed = _OWN_SHARE | {spelling.fb_used, spelling.knative} - {""}
+    allowed = _OWN_SHARE | _OLD_SHARE | {spelling.fb_used, spelling.knative} - {""}
     return tuple(_read_share(uid, child.mapping(allowed), spelling) for uid, child in element.entries())
 
 

@@ -14,7 +14,7 @@ from gpuyard.common.topology.document import Element, compose
 from gpuyard.common.topology.hardware import plain_extras
 from gpuyard.common.topology.model import FREE, Form, Gpu, Node, Pool, Topology, Usage
 from gpuyard.common.topology.pools import node_of
-from gpuyard.common.topology.reading import form_of, read
+from gpuyard.common.topology.reading import form_of, is_counted, read
 from gpuyard.common.topology.spelling import NODE, OF_FORM
 from gpuyard.common.topology.usage import Plain, plain_usage
 
@@ -102,6 +102,8 @@ def _gpu_nodes(root: Element) -> Iterator[tuple[str, Sequence[yaml.MappingNode]]
     if form in {Form.NODE, Form.POOLS}:
         return
     for name, body in keys["nodes"].entries():
+        if is_counted(body):
+            continue
         yield name, _mappings(dict(body.entries())["gpus"])
 
 
