@@ -23,6 +23,9 @@ PARTS: Mapping[str, Part] = {
     "sandbox": Part("gpuyard.sandbox.cli:sandbox", "A real Kubernetes to try and test on, with mock GPU nodes."),
     "demo": Part("gpuyard.sandbox.demo:demo", "Two teams share mock GPUs on a real control plane, told as it happens."),
     "doctor": Part("gpuyard.cli.doctor:doctor", "What is wrong with gpuyard in a cluster, and what helps."),
+    "certificates": Part(
+        "gpuyard.cli.certificates:certificates", "What kube-scheduler and the extender know each other by."
+    ),
     "uninstall": Part("gpuyard.cli.uninstall:uninstall", "Take gpuyard out of a cluster, and leave nothing of it."),
     "completion": Part("gpuyard.cli.completion:completion", "What makes a shell complete the words of gpuyard."),
     "version": Part("gpuyard.cli.version:version", "The version of gpuyard."),

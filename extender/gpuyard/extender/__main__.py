@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from gpuyard.common import arguments, logs
 from gpuyard.common.process import Process, run
@@ -12,7 +13,7 @@ from gpuyard.extender.config import ExtenderConfig
 
 COMPONENT = "gpuyard-extender"
 PURPOSE = "Answer kube-scheduler's questions about pods that ask for GPUs, by the rules of the queues."
-PORT = 8080
+PORT, TLS_PORT = 8080, 8443
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -24,7 +25,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         kubeconfig=given.kubeconfig,
         context=given.context,
         host=given.host,
-        port=given.port,
+        port=given.port or (TLS_PORT if given.tls else PORT),
+        tls=given.tls,
         lease=given.lease_namespace,
         pod=given.pod,
     )
@@ -38,7 +40,13 @@ def main(argv: Sequence[str] | None = None) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = arguments.parser(COMPONENT, PURPOSE, ExtenderConfig)
     parser.add_argument("--host", default=None, metavar="ADDRESS", help="where the verbs listen (default: everywhere)")
-    parser.add_argument("--port", type=int, default=PORT, help="the port of the verbs (default %(default)s)")
+    parser.add_argument("--port", type=int, default=0, help=f"the port of the verbs (default {PORT}, TLS {TLS_PORT})")
+    parser.add_argument(
+        "--tls",
+        type=Path,
+        metavar="FOLDER",
+        help="serve only who has a certificate of ca.crt there; ours are tls.crt and tls.key (default: whoever asks)",
+    )
     parser.add_argument(
         "--lease-namespace",
         default="",

@@ -29,6 +29,7 @@ from gpuyard.common.logs import get_logger
 from gpuyard.common.metrics import CacheCollector, LeaseCollector
 from gpuyard.common.process import Process
 from gpuyard.common.settings import Reloaded
+from gpuyard.common.tls import Identity
 from gpuyard.extender.binding import Binder
 from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.feed import Feed
@@ -45,6 +46,7 @@ from gpuyard.extender.waker import Waker
 from gpuyard.extender.wire import BINDING, CANDIDATES, PREEMPTION, BindAnswer, FilterAnswer, PreemptAnswer
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable
 
 SETTLE = 2.0
@@ -72,6 +74,8 @@ class Options:
     lease: str
     """The namespace of the Lease; empty: there is no other extender."""
     pod: str
+    tls: Path | None = None
+    """The folder of certificates; None: whoever reaches the port is answered."""
 
 
 class Extender:
@@ -180,7 +184,7 @@ class Extender:
 async def serve(process: Process, options: Options) -> None:
     """Start everything; returns when the caches are complete."""
     extender = Extender(process, options.config)
-    await process.enter(listening(extender.web, options.port, options.host))
+    await process.enter(listening(extender.web, options.port, options.host, tls=_tls(process, options.tls)))
     access = await find_access(options.kubeconfig, options.context)
     client = await process.enter(Client(access, agent=process.component))
     caches = extender.feed.reflectors(client)
@@ -200,6 +204,15 @@ async def serve(process: Process, options: Options) -> None:
         process.spawn("election", elector.run(work))
     else:
         process.spawn("lead", extender.lead(client, options))
+
+
+def _tls(process: Process, folder: Path | None) -> "ssl.SSLContext | None":
+    """What the port listens with; it follows the folder for as long as the process lives."""
+    if folder is None:
+        return None
+    identity = Identity(folder, changed=lambda: log.info("certificates-changed"), refused=_warn)
+    process.spawn("certificates", identity.run())
+    return identity.context
 
 
 def _unsynced(cache: Reflector[Any]) -> str:

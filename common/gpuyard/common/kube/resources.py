@@ -48,3 +48,4 @@ PRIORITY_CLASSES = Resource("scheduling.k8s.io/v1", "priorityclasses", "Priority
 PLANS = Resource("gpuyard.io/v1alpha1", "plans", "Plan")
 POD_GROUPS = Resource("scheduling.run.ai/v2alpha2", "podgroups", "PodGroup")
 QUEUES = Resource("scheduling.run.ai/v2", "queues", "Queue")
+SECRETS = Resource("v1", "secrets", "Secret")

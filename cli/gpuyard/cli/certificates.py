@@ -1,0 +1,43 @@
+"""`gpuyard certificates`: make and renew what kube-scheduler and the extender know each other by."""
+
+import datetime as dt
+from pathlib import Path
+
+import click
+from gpuyard.cli import keeping
+from gpuyard.cli.calling import BAD_INPUT, calling, end, reaching
+from gpuyard.cli.issuing import Pems, UnreadableError
+from gpuyard.common.kube.client import Client
+
+
+@click.command()
+@click.option("-n", "--namespace", default="gpuyard", show_default=True, help="The namespace of the extender.")
+@click.option("--renew", is_flag=True, help="Make both certificates anew, also if they are good for long.")
+@click.option(
+    "--save",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Also put kube-scheduler's files there: tls.crt, tls.key, ca.crt.",
+)
+@reaching
+def certificates(namespace: str, folder: Path | None, kubeconfig: str, context: str, *, renew: bool) -> None:
+    """Make and renew what kube-scheduler and the extender know each other by.
+
+    Three Secrets: an authority that signs nothing else, a certificate of the extender, one of kube-scheduler. What is
+    good for more than 30 days stays. It may be repeated at any time; nobody has to be restarted.
+    """
+
+    async def work(client: Client) -> Pems:
+        keeper = keeping.Keeper(client, namespace, click.echo, dt.datetime.now(dt.UTC))
+        return await keeper.keep(renew=renew)
+
+    try:
+        pems = calling(work, kubeconfig, context)
+        if folder:
+            keeping.save(folder, pems)
+            click.echo(f"{folder}: kube-scheduler's tls.crt, tls.key, ca.crt")
+    except UnreadableError as error:
+        end(f"{error}; delete the Secret and run this again", BAD_INPUT)
+    except OSError as error:
+        end(f"{folder}: {error.strerror}; name a folder that you may write with --save", BAD_INPUT)
