@@ -89,6 +89,27 @@ def test_a_queue_whose_ancestor_is_missing_names_the_missing_one() -> None:
     assert refusal == Waiting(Reason.QUEUE_DOES_NOT_EXIST, NoQueue(label="a", why="orphan", parent="gone"))
 
 
+def test_queues_that_name_each_other_as_parents_take_no_workloads_nor_do_those_below_them() -> None:
+    some = yard().nodes(1).queue("a", parent="b").queue("b", parent="a").queue("c", parent="b").queue("d")
+    told = some.running("a").pending("a").pending("c").pending("d").plan()
+    assert told.placed() == ["a-1", "d-1"]
+    assert told.facts("a-2") == NoQueue(label="a", why="circle", parent="a")
+    assert told.facts("c-1") == NoQueue(label="c", why="circle", parent="b")
+
+
+def test_a_queue_that_is_its_own_parent_takes_no_workloads() -> None:
+    refusal = admission(yard().queue("a", parent="a").pending("a"))
+    assert refusal == Waiting(Reason.QUEUE_DOES_NOT_EXIST, NoQueue(label="a", why="circle", parent="a"))
+
+
+def test_a_queue_deeper_than_anybody_needs_takes_no_workloads() -> None:
+    some = yard().nodes(1).queue("q0")
+    for n in range(1, 1500):
+        some.queue(f"q{n}", parent=f"q{n - 1}")
+    told = some.pending("q1499").plan()
+    assert told.facts("q1499-1") == NoQueue(label="q1499", why="too deep")
+
+
 # --- gang
 
 

@@ -82,6 +82,16 @@ CASES = {
         NoQueue(label="a", why="orphan", parent="d"),
         "queue a hangs below d, which does not exist",
     ),
+    "a queue in a circle": Case(
+        Reason.QUEUE_DOES_NOT_EXIST,
+        NoQueue(label="a", why="circle", parent="b"),
+        "queue a hangs on no root: by its parents queue b is its own ancestor",
+    ),
+    "a queue at the bottom of a well": Case(
+        Reason.QUEUE_DOES_NOT_EXIST,
+        NoQueue(label="a", why="too deep"),
+        "queue a hangs too deep: more than 32 queues one below the other",
+    ),
     "a name that is almost right": Case(
         Reason.QUEUE_DOES_NOT_EXIST,
         NoQueue(label="tema", why="unknown", nearest="team"),

@@ -45,7 +45,7 @@ class Accounts:
 
     @classmethod
     def of(cls, snapshot: Snapshot, k: int) -> "Accounts":
-        """The accounts at the start of a cycle; queues whose parents do not exist have none."""
+        """The accounts at the start of a cycle; queues that hang on no root, or too deep, have none."""
         shares = fair_shares(snapshot, k)
         return cls({name: _account(snapshot, snapshot.queues[name], share) for name, share in shares.items()})
 

@@ -14,7 +14,7 @@ from itertools import groupby
 
 import msgspec
 from gpuyard.engine.amounts import RATIO, smaller
-from gpuyard.engine.model import GPU, NOTHING, RESOURCES, SCALE, UNLIMITED, Amounts, Queue
+from gpuyard.engine.model import GPU, MOST_LEVELS, NOTHING, RESOURCES, SCALE, UNLIMITED, Amounts, Queue
 from gpuyard.engine.snapshot import UNUSED, Snapshot
 
 UNITS = Amounts(GPU, 1, 1)
@@ -102,18 +102,20 @@ def _remainder_order(claim: Claim) -> tuple[int, int, int, str]:
 
 
 def fair_shares(snapshot: Snapshot, k: int = SCALE) -> dict[str, Amounts]:
-    """The fair share of every queue that hangs on a root, from the whole cluster down."""
+    """The fair share of every queue that hangs on a root, and not too deep, from the whole cluster down."""
     children: dict[str, list[Queue]] = {}
     for name in sorted(snapshot.queues):
         queue = snapshot.queues[name]
         children.setdefault(queue.parent, []).append(queue)
     out: dict[str, Amounts] = {}
-    todo = [("", snapshot.total)]
-    while todo:
-        parent, amount = todo.pop()
-        shares = _divide_level(snapshot, children.get(parent, ()), amount, k)
-        out |= shares
-        todo.extend(shares.items())
+    level: Mapping[str, Amounts] = {"": snapshot.total}
+    for _ in range(MOST_LEVELS):
+        below: dict[str, Amounts] = {}
+        for parent, amount in level.items():
+            if parent in children:
+                below |= _divide_level(snapshot, children[parent], amount, k)
+        out |= below
+        level = below
     return out
 
 

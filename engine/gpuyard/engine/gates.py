@@ -48,10 +48,18 @@ def _queue_gate(snapshot: Snapshot, accounts: Accounts, name: str) -> Waiting | 
     if name in accounts.by_name:
         return Waiting(Reason.QUEUE_DOES_NOT_EXIST, NoQueue(label=name, why="not a leaf"))
     if name in snapshot.queues:
-        top = snapshot.queues[snapshot.path(name)[-1]]
-        return Waiting(Reason.QUEUE_DOES_NOT_EXIST, NoQueue(label=name, why="orphan", parent=top.parent))
+        return Waiting(Reason.QUEUE_DOES_NOT_EXIST, _rootless(snapshot, name))
     nearest = _nearest(name, accounts.leaves)
     return Waiting(Reason.QUEUE_DOES_NOT_EXIST, NoQueue(label=name, why="unknown", nearest=nearest))
+
+
+def _rootless(snapshot: Snapshot, name: str) -> NoQueue:
+    """What is wrong with the way from a queue up to a root."""
+    path = snapshot.path(name)
+    above = snapshot.queues[path[-1]].parent
+    if not above:
+        return NoQueue(label=name, why="too deep")
+    return NoQueue(label=name, why="circle" if above in path else "orphan", parent=above)
 
 
 @lru_cache(maxsize=1024)

@@ -20,6 +20,9 @@ GPU = 1000
 SCALE = 1_000_000
 """One, for weights, usage and the other ratios that are kept as scaled integers."""
 
+MOST_LEVELS = 32
+"""Of queues and of sub-groups, one below the other: nobody has more, and the engine walks them by recursion."""
+
 STUCK_AFTER = 120
 """A pod that should have been gone for longer than these seconds gives its place back to nobody."""
 

@@ -56,9 +56,9 @@ class NoQueue(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """A label that leads to no queue for pods (`QueueDoesNotExist`, `QueueMissing`)."""
 
     label: str
-    why: Literal["absent", "unknown", "not a leaf", "orphan"]
+    why: Literal["absent", "unknown", "not a leaf", "orphan", "circle", "too deep"]
     parent: str = ""
-    """The parent that does not exist, of an orphan."""
+    """The parent that does not exist, of an orphan; the queue that is its own ancestor, of a circle."""
     nearest: str = ""
     """The leaf whose name is most alike."""
 

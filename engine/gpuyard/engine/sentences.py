@@ -7,7 +7,7 @@ cause gives the same bytes every time. `told` adds the live numbers, for the com
 from collections.abc import Callable, Iterable, Mapping
 
 from gpuyard.engine.kube.times import written
-from gpuyard.engine.model import GPU, UNLIMITED, Amounts
+from gpuyard.engine.model import GPU, MOST_LEVELS, UNLIMITED, Amounts
 from gpuyard.engine.result import (
     Bound,
     Clearing,
@@ -154,6 +154,10 @@ def _no_queue(facts: NoQueue, _reason: Reason) -> str:
         return f"queue {facts.label} has queues below it: pods go into one of those"
     if facts.why == "orphan":
         return f"queue {facts.label} hangs below {facts.parent}, which does not exist"
+    if facts.why == "circle":
+        return f"queue {facts.label} hangs on no root: by its parents queue {facts.parent} is its own ancestor"
+    if facts.why == "too deep":
+        return f"queue {facts.label} hangs too deep: more than {MOST_LEVELS} queues one below the other"
     hint = f"; did you mean {facts.nearest}?" if facts.nearest else ""
     return f"there is no queue {facts.label}{hint}"
 

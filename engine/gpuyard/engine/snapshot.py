@@ -185,8 +185,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     ) -> "Snapshot":
         """Make a snapshot of checked objects.
 
-        The caller has made sure that names are unique, that every pod's workload is given (or empty), that a pod that
-        holds room names a given node, and that no queue is its own ancestor. The objects may come in any order.
+        The caller has made sure that names are unique, that every pod's workload is given (or empty), and that a pod
+        that holds room names a given node. The objects may come in any order.
         """
         empty = cls(
             now=now,
@@ -261,12 +261,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     def path(self, queue: str | None) -> tuple[str, ...]:
         """The queue's name and its ancestors' up to the root; empty when there is no such queue."""
-        out: list[str] = []
-        name = queue or ""
-        while (found := self.queues.get(name)) is not None:
-            out.append(name)
-            name = found.parent
-        return tuple(out)
+        return tuple(_way_up(self.queues, queue or ""))
 
     def claim_of(self, pod: Pod) -> Amounts:
         """What a pod counts in its queue: where it stands by its node's GPUs, waiting by the smallest ones."""
@@ -528,11 +523,18 @@ def _added_up(
     """The use of subtrees, with more use by label in the queues of that name and above."""
     changes: dict[str, QueueUse] = {}
     for label, added in more.items():
-        name = label
-        while (queue := queues.get(name)) is not None:
+        for name in _way_up(queues, label):
             changes[name] = changes.get(name, use.get(name, UNUSED)).plus(added)
-            name = queue.parent
     return use.changed(changes)
+
+
+def _way_up(queues: Mapping[str, Queue], name: str) -> Mapping[str, Queue]:
+    """The queue of this name and its ancestors, each once even where somebody has tied them into a circle."""
+    out: dict[str, Queue] = {}
+    while name not in out and (found := queues.get(name)) is not None:
+        out[name] = found
+        name = found.parent
+    return out
 
 
 def _standing(gang: Gang, pods: Sequence[Pod]) -> tuple[bool, bool, bool]:

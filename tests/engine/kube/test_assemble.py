@@ -5,8 +5,7 @@ import random
 import msgspec
 import pytest
 from gpuyard.engine.kube.assemble import assemble
-from gpuyard.engine.kube.gangs import MOST_LEVELS
-from gpuyard.engine.model import SCALE, Amounts, Gang, State
+from gpuyard.engine.model import MOST_LEVELS, SCALE, Amounts, Gang, State
 from gpuyard.engine.settings import Settings
 
 from tests.engine.kube.written import (

@@ -2,8 +2,8 @@
 
 import pytest
 from gpuyard.engine.kube import objects
-from gpuyard.engine.kube.gangs import MOST_LEVELS, Owners, gang, leaves, owned_gang, owned_minimum
-from gpuyard.engine.model import Gang, TopologyConstraint
+from gpuyard.engine.kube.gangs import Owners, gang, leaves, owned_gang, owned_minimum
+from gpuyard.engine.model import MOST_LEVELS, Gang, TopologyConstraint
 
 from tests.engine.kube import written
 from tests.engine.kube.written import Heard, Json, seen, with_meta

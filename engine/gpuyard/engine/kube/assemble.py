@@ -15,7 +15,7 @@ from gpuyard.engine import model
 from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.decode import Found
 from gpuyard.engine.kube.faults import Complain, Fault, Unreadable, printable
-from gpuyard.engine.kube.gangs import LWS_NAME, MOST_LEVELS, Owners, gang, leaves
+from gpuyard.engine.kube.gangs import LWS_NAME, Owners, gang, leaves
 from gpuyard.engine.kube.meta import created, is_name, key_of, labels_of, meta_of, name_of, namespace_of, notes_of, read
 from gpuyard.engine.kube.nodes import node
 from gpuyard.engine.kube.others import budget, promises, topology
@@ -311,8 +311,8 @@ class _Assembly:
                 if above.parent == name:
                     self._complain("spec.parentQueue", f"the queue is its own ancestor: {' → '.join(path)}")
                     break
-                if len(path) > MOST_LEVELS + 1:
-                    self._complain("spec.parentQueue", f"more than {MOST_LEVELS} queues one below the other")
+                if len(path) > model.MOST_LEVELS + 1:
+                    self._complain("spec.parentQueue", f"more than {model.MOST_LEVELS} queues one below the other")
                     break
 
     def _check_namespaces(self, pods: Iterable[model.Pod]) -> None:

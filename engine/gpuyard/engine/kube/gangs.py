@@ -6,16 +6,13 @@ from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.faults import Complain
 from gpuyard.engine.kube.meta import labels_of, namespace_of, notes_of, read
 from gpuyard.engine.kube.pods import minimum, owner_of
-from gpuyard.engine.model import Gang, TopologyConstraint
+from gpuyard.engine.model import MOST_LEVELS, Gang, TopologyConstraint
 
 Owners = Mapping[tuple[str, str, str], objects.PodOwner]
 """The given owners of pods by namespace, kind and name."""
 
 LWS_NAME = "leaderworkerset.sigs.k8s.io/name"
 LWS_INDEX = "leaderworkerset.sigs.k8s.io/group-index"
-
-MOST_LEVELS = 32
-"""Of queues and of sub-groups, one below the other: nobody has more, and the engine walks them by recursion."""
 
 _NO_SPEC = objects.OwnerSpec()
 
