@@ -36,6 +36,7 @@ from gpuyard.extender.feed import Feed
 from gpuyard.extender.leadership import LEASE, take_label
 from gpuyard.extender.ledger import Ledger
 from gpuyard.extender.metrics import LedgerCollector, VerbMetrics
+from gpuyard.extender.planner.capacity import Capacity, keep_watch
 from gpuyard.extender.planner.loop import Planner
 from gpuyard.extender.planner.metrics import PlannerMetrics
 from gpuyard.extender.planner.telling import REASONS
@@ -86,6 +87,7 @@ class Extender:
         self._reloaded = Reloaded(config, ExtenderConfig, changed=self._set, refused=_warn) if config else None
         self.translator = Translator(self.config().engine)
         self.feed = Feed(self.ledger, self.translator, _warn)
+        self.capacity = Capacity()
         self.serving = False
         self.age: Callable[[], float] = lambda: 0.0
         """Seconds since the API server last said something of pods."""
@@ -138,6 +140,12 @@ class Extender:
             return Unavailable(CUT_OFF)
         return None if self.serving else Unavailable(STARTING)
 
+    async def watch_capacity(self) -> None:
+        """See which nodes dip, whoever leads."""
+        await keep_watch(
+            self.capacity, lambda: self.ledger.snapshot, lambda: self.config().capacity.grace, time.monotonic
+        )
+
     async def lead(self, client: Client, options: Options) -> None:
         """Answer kube-scheduler until cancelled, once bindings from before have landed."""
         waker = Waker(client, self.ledger, lambda: self.config().engine, now=time.monotonic, today=time.time)
@@ -169,6 +177,7 @@ class Extender:
             self.config,
             self.verbs.outrank,
             recorder=recorder,
+            capacity=self.capacity,
             metrics=self._plan_metrics,
             clock=time.monotonic,
             today=time.time,
@@ -197,6 +206,7 @@ async def serve(process: Process, options: Options) -> None:
         process.ready_if("verbs", lambda: "" if extender.serving else STARTING)
     for cache in caches:
         await cache.wait_synced()
+    process.spawn("capacity", extender.watch_capacity())
     if options.lease:
         extender.elector = elector = Elector(client, LEASE, options.lease, str(uuid.uuid4()))
         process.registry.register(LeaseCollector([elector]))

@@ -24,6 +24,11 @@ def place(name: str, node: str = "n1", *, gpus: int = 1, owner: str = "", groups
     )
 
 
+def known(place: Place) -> Place:
+    """The place with the UID of its pod."""
+    return msgspec.structs.replace(place, uid=f"uid-{place.pod.removeprefix('ns/')}")
+
+
 def plan(*victims: Victim, places: Sequence[Place] = (), evicted: Sequence[str] = (), name: str = "reclaim-1") -> Plan:
     spec = Spec(phase="reclaim", workload="ns/a", queue="team", evictions=victims, promises=tuple(places))
     return Plan(metadata=Meta(name=name), spec=spec, status=Status(evicted=tuple(f"uid-{one}" for one in evicted)))

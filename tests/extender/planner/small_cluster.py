@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 from gpuyard.engine.kube.times import written
 from gpuyard.extender.config import Consolidation, ExtenderConfig
 from gpuyard.extender.outrank import Outrank
+from gpuyard.extender.planner.capacity import Capacity
 from gpuyard.extender.planner.loop import Planner
 from gpuyard.extender.planner.metrics import PlannerMetrics
 from prometheus_client import CollectorRegistry
@@ -72,6 +73,7 @@ class SmallCluster:
             lambda: self.bench.config,
             Outrank(self.bench.ledger, clock=lambda: self.bench.now, today=lambda: self.bench.today),
             recorder=cast("Recorder", Nobody()),
+            capacity=Capacity(),
             metrics=PlannerMetrics(CollectorRegistry()),
             clock=lambda: self.bench.now,
             today=lambda: self.bench.today,

@@ -1,13 +1,20 @@
 """A node that reports fewer GPUs for a while counts as before."""
 
-from gpuyard.engine.model import Node
-from gpuyard.extender.planner.capacity import Capacity
+import asyncio
+
+import pytest
+from gpuyard.engine.model import Node, Pod, Shape, State
+from gpuyard.engine.snapshot import Snapshot
+from gpuyard.extender.planner import capacity as module
+from gpuyard.extender.planner.capacity import Capacity, keep_watch
 
 GRACE = 300
 
 
-def node(gpus: int, *, ready: bool = True) -> dict[str, Node]:
-    return {"n": Node(name="n", gpus=gpus, ready=ready)}
+def node(gpus: int, *, ready: bool = True, held: int = 0) -> Snapshot:
+    """A node, and a pod on it that holds so many GPUs."""
+    pod = Pod(key="ns/a", uid="a", shape=Shape(gpus=held), state=State.RUNNING, node="n")
+    return Snapshot.build(nodes=[Node(name="n", gpus=gpus, ready=ready)], pods=[pod] if held else [])
 
 
 def stable(found: list[Node]) -> list[tuple[int, int]]:
@@ -50,3 +57,22 @@ def test_what_was_never_seen_well_is_not_missed() -> None:
     capacity.dipping(node(8, ready=False), 0, GRACE)
     assert capacity.dipping(node(8, ready=False), 1, GRACE) == []
     assert capacity.dipping(node(8), 2, GRACE) == []
+
+
+def test_one_that_begins_during_a_dip_sees_by_the_pods_what_the_node_had() -> None:
+    capacity = Capacity()
+    assert stable(capacity.dipping(node(0, held=6), 100, GRACE)) == [(0, 6)]
+    assert capacity.next_end(GRACE) == 400
+    assert stable(capacity.dipping(node(0, held=6), 400, GRACE)) == []
+
+
+async def test_whoever_stands_by_sees_dips_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "INTERVAL", 0)
+    capacity, seen = Capacity(), [node(8)]
+    watching = asyncio.create_task(keep_watch(capacity, lambda: seen[-1], lambda: GRACE, lambda: 10))
+    await asyncio.sleep(0.01)
+    seen.append(node(0))
+    while capacity.next_end(GRACE) == float("inf"):
+        await asyncio.sleep(0)
+    watching.cancel()
+    assert stable(capacity.dipping(node(0), 20, GRACE)) == [(0, 8)]

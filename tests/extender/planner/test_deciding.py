@@ -39,6 +39,7 @@ def test_a_move_has_a_place_for_both() -> None:
     (plan,) = plans(node("n1", 4), node("n2", 4), queue("team"), *small, pod("large", "team", 4))
     assert plan.spec.phase == "consolidate"
     assert {one.pod: one.node for one in plan.spec.promises} == {"ns/large": "n2", "ns/two": "n1"}
+    assert {one.uid for one in plan.spec.promises} == {"uid-large", ""}, "who is moved comes back with another UID"
     assert [plan.is_moved(one) for one in plan.spec.promises] == [one.pod == "ns/two" for one in plan.spec.promises]
 
 

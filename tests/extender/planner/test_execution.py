@@ -32,6 +32,9 @@ class Ear:
     def evicted(self, _: Plan, gone: "Victim") -> None:
         self.heard.append(f"{gone.pod} evicted")
 
+    def withdrawn(self, of: Plan) -> None:
+        self.heard.append(f"{of.name} withdrawn")
+
     def moved(self, _: Plan, back: "Victim", node: str) -> None:
         self.heard.append(f"{back.pod} moved to {node}")
 
@@ -217,6 +220,7 @@ async def test_room_that_is_free_for_too_long_expires() -> None:
     assert act.run.plan.runs
     await act.step(after=1)
     assert act.state == "Expired: nobody took the place on n2 in time"
+    assert act.ear.heard[-1] == "reclaim-1 withdrawn"
 
 
 async def test_without_a_claimant_nobody_else_has_to_go() -> None:
@@ -230,6 +234,7 @@ async def test_without_a_claimant_nobody_else_has_to_go() -> None:
     act.gone("b")
     await act.step(after=1)
     assert act.state == "Impossible: nobody waits for the room any more"
+    assert "reclaim-1 withdrawn" not in act.ear.heard, "there is nobody to tell"
 
 
 async def test_whoever_does_not_end_ends_the_plan() -> None:

@@ -10,7 +10,8 @@ from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.config import Planner as PlannerConfig
 from gpuyard.extender.outrank import Outrank
 from gpuyard.extender.planner import loop
-from gpuyard.extender.planner.loop import REFUSED_AFTER, Planner
+from gpuyard.extender.planner.capacity import Capacity
+from gpuyard.extender.planner.loop import REFUSED_AFTER, TELL_AGAIN, Planner
 from gpuyard.extender.planner.metrics import PlannerMetrics
 from prometheus_client import CollectorRegistry
 
@@ -62,6 +63,7 @@ class Stage:
             lambda: self.bench.config,
             self.outrank,
             recorder=cast("Recorder", self.ear),
+            capacity=Capacity(),
             metrics=PlannerMetrics(CollectorRegistry()),
             clock=lambda: self.bench.now,
             today=lambda: self.bench.today,
@@ -206,6 +208,106 @@ async def test_room_that_nobody_takes_is_given_up_after_a_while(stage: Stage) ->
     await stage.look()
     assert stage.states()[0] == "Impossible"
     assert "kube-scheduler does not offer n1 to ns/claim" in stage.plans()[0]["status"]["message"]
+    assert stage.plans()[0]["status"]["refused"] == ["ns/claim"]
+    assert ("claim", "PlanWithdrawn") in stage.ear.heard
+
+
+async def test_room_that_kube_scheduler_does_offer_is_kept_on(stage: Stage) -> None:
+    await stage.look()
+    stage.gone(NEW)
+    await stage.look()
+    stage.bench.put(queue("own", quota=4, limit=0))
+    assert not stage.bench.passes(CLAIM)
+    await stage.look(after=REFUSED_AFTER)
+    await stage.look()
+    assert stage.states() == ["Running"]
+
+
+async def test_whose_place_is_free_is_told_again(stage: Stage) -> None:
+    await stage.look()
+    stage.gone(NEW)
+    await stage.look()
+    assert stage.bench.ledger.take_called() == {"ns/claim"}
+    await stage.look()
+    assert stage.bench.ledger.take_called() == set()
+    await stage.look(after=TELL_AGAIN)
+    assert stage.bench.ledger.take_called() == {"ns/claim"}
+
+
+NO_VOLUME = '0/1 nodes are available: persistentvolumeclaim "data" not found.'
+NO_ROOM = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
+CLAIMS = [{"persistentVolumeClaim": {"claimName": "data"}}]
+
+
+async def test_nobody_is_evicted_for_a_pod_that_has_no_volume() -> None:
+    stage = Stage(node("n1"), queue("lent", quota=4), queue("own", quota=4), OLD, NEW)
+    stage.submit(pod("claim", "own", 4, verdict=NO_VOLUME))
+    for _ in range(5):
+        await stage.look(after=100)
+    assert (stage.evicted(), stage.plans()) == ([], [])
+    stage.bench.put(pod("claim", "own", 4, verdict=NO_ROOM))
+    await stage.look()
+    assert stage.evicted() == ["new"], "its volume is there now"
+
+
+async def test_of_a_pod_with_volumes_kube_scheduler_is_heard_before_anybody_is_evicted() -> None:
+    stage = Stage(node("n1"), queue("lent", quota=4), queue("own", quota=4), OLD, NEW)
+    stage.submit(pod("claim", "own", 4, volumes=CLAIMS))
+    await stage.look()
+    await stage.look()
+    assert stage.evicted() == []
+    stage.bench.put(pod("claim", "own", 4, volumes=CLAIMS, verdict=NO_ROOM))
+    await stage.look()
+    assert stage.evicted() == ["new"]
+
+
+async def test_one_that_no_eviction_helps_holds_up_nobody_else() -> None:
+    stage = Stage(node("n1"), queue("lent", quota=4), queue("own", quota=4), OLD, NEW)
+    stage.submit(pod("claim", "own", 4, verdict=NO_VOLUME), pod("next", "own", 4, verdict=NO_ROOM))
+    await stage.look()
+    await stage.look()
+    assert stage.evicted() == ["new"]
+    assert stage.kept() == {"next": "n1"}
+
+
+async def test_a_new_leader_does_not_try_a_refused_place_again(stage: Stage) -> None:
+    await stage.look()
+    stage.gone(NEW)
+    await stage.look()
+    await stage.look(after=REFUSED_AFTER)
+    await stage.look()
+    stage.submit(running("third", "lent", 4, "n1", age=3))
+    stage.planner = stage.another()
+    await stage.look()
+    await stage.look()
+    assert stage.evicted() == ["new"]
+
+
+async def test_a_clock_that_jumps_does_not_end_the_grace_of_a_dip() -> None:
+    full = running("full", "team", 8, "n2", age=1)
+    stage = Stage(node("n1"), node("n2"), queue("lent", quota=8), queue("team", quota=8), OLD, NEW, full)
+    stage.submit(pod("wish", "team", 1))
+    await stage.look()
+    stage.bench.put(node("n2", 0))
+    await stage.look()
+    stage.bench.today += 100_000
+    await stage.look()
+    stage.planner = stage.another()
+    await stage.look()
+    assert stage.evicted() == []
+
+
+async def test_in_a_burst_who_only_stands_in_the_queue_of_kube_scheduler_is_counted_on() -> None:
+    stage = Stage(node("n1"), queue("team"), pod("claim", "team", 4))
+    for label in "xy":
+        await stage.look(after=20)
+        stage.bench.put(queue(label))
+    assert stage.outrank.blocked == frozenset()
+    stage.bench.put(pod("claim", "team", 4, verdict=NO_VOLUME))
+    for label in "ab":
+        await stage.look(after=20)
+        stage.bench.put(queue(label))
+    assert stage.outrank.blocked == {"ns/claim"}
 
 
 async def test_a_new_leader_goes_on_where_the_last_one_stopped(stage: Stage) -> None:

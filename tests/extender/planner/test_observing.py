@@ -2,6 +2,7 @@
 
 from gpuyard.engine.model import Promise, Shape, State
 from gpuyard.engine.plan import Cycle
+from gpuyard.extender.planner.capacity import Capacity
 from gpuyard.extender.planner.observing import Observer
 
 from tests.extender.builders import Bench, Json, node, pod, queue
@@ -23,7 +24,7 @@ class Look:
 
     def __init__(self, *things: Json) -> None:
         self.bench = Bench(*things)
-        self.observer = Observer(self.bench.ledger, self.bench.translator, lambda: self.bench.config)
+        self.observer = Observer(self.bench.ledger, self.bench.translator, lambda: self.bench.config, Capacity())
         self.seconds = 0
 
     @property

@@ -4,7 +4,7 @@ from gpuyard.engine.model import Pod, Shape, State
 from gpuyard.extender.planner.plans import Plan
 from gpuyard.extender.planner.progress import Progress, progress
 
-from tests.extender.planner.builders import place, plan, victim
+from tests.extender.planner.builders import known, place, plan, victim
 
 SINCE = 1000
 
@@ -54,6 +54,20 @@ def test_who_should_have_been_gone_long_ago_is_stuck() -> None:
 
 def test_a_place_is_taken_once_its_pod_stands_wherever_that_is() -> None:
     assert look(RECLAIM, pod("a", "n7")).open == ()
+
+
+def test_a_later_pod_of_the_same_name_is_not_the_claimant() -> None:
+    of = plan(victim("b"), places=[known(place("a"))])
+    assert names(look(of, pod("a"), pod("b", "n1")).open) == ["a"]
+    assert not look(of, pod("a", uid="later"), pod("b", "n1")).claimed
+    assert not look(of, pod("a", "n1", uid="later"), pod("b", "n1")).claimed
+
+
+def test_a_later_pod_of_the_same_name_inherits_from_its_like() -> None:
+    of = plan(places=[known(place("a", owner="set"))])
+    assert names(look(of, pod("a", uid="later", owner="set")).open) == ["a"]
+    other = pod("a", uid="later", owner="set", shape=Shape(gpus=2))
+    assert not look(of, other).claimed
 
 
 def test_a_claimant_that_is_gone_claims_nothing() -> None:

@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING, cast
 
 from gpuyard.engine.model import Pod, Shape
 from gpuyard.engine.result import Gap, Reason, Waiting
+from gpuyard.extender.planner.plans import Event
 from gpuyard.extender.planner.telling import REASONS, Teller
 
-from tests.extender.planner.builders import plan, victim
+from tests.extender.planner.builders import place, plan, victim
 
 if TYPE_CHECKING:
     from gpuyard.common.kube.events import Recorder
@@ -42,6 +43,14 @@ def test_a_moved_pod_hears_whence_and_whither() -> None:
     tell.moved(plan(), victim("b"), "n2")
     assert ear.heard[0][:2] == ("ns/b", "Moved")
     assert ear.heard[0][3].startswith("made anew for n2, since it had to leave n1")
+
+
+def test_a_claimant_hears_that_its_plan_came_to_nothing() -> None:
+    tell, ear = teller()
+    of = plan(victim("b"), places=[place("a"), place("b", "n2")]).ended(Event.OVERDUE, "nobody took the place", "now")
+    tell.withdrawn(of)
+    note = "its place on n1 is kept no longer: nobody took the place; plan reclaim-1"
+    assert ear.heard == [("ns/a", "PlanWithdrawn", "Warning reclaim", note)]
 
 
 def test_why_a_pod_waits_is_told_with_its_numbers() -> None:

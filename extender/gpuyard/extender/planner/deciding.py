@@ -4,7 +4,7 @@ A pod that simply starts needs no plan: kube-scheduler starts it, and filter agr
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from gpuyard.common.kube.objects import Meta
 from gpuyard.engine.model import Pod
@@ -37,8 +37,8 @@ def _opens(cycle: Cycle, action: Bind) -> bool:
 def _plan(cycle: Cycle, turn: Sequence[Action]) -> Plan:
     pods, workloads = cycle.snapshot.pods, cycle.snapshot.workloads
     victims = tuple(_victim(pods[one.pod], one) for one in turn if isinstance(one, Evict))
-    places = tuple(_place(cycle, one) for one in turn if isinstance(one, Bind | Nominate))
     leaving = {victim.pod for victim in victims}
+    places = tuple(_place(cycle, one, leaving) for one in turn if isinstance(one, Bind | Nominate))
     claimant = next((place for place in places if place.pod not in leaving), None)
     phase = next((one.phase for one in turn if isinstance(one, Evict | Nominate)), "allocate")
     workload = workloads.get(claimant.workload) if claimant else None
@@ -56,7 +56,7 @@ def _victim(pod: Pod, evicted: Evict) -> Victim:
     return Victim(pod=pod.key, uid=pod.uid, node=pod.node, reason=eviction(evicted))
 
 
-def _place(cycle: Cycle, placed: Bind | Nominate) -> Place:
+def _place(cycle: Cycle, placed: Bind | Nominate, leaving: Collection[str]) -> Place:
     pod = cycle.snapshot.pods[placed.pod]
     workload = cycle.snapshot.workloads[pod.workload]
     return Place(
@@ -68,6 +68,7 @@ def _place(cycle: Cycle, placed: Bind | Nominate) -> Place:
         queue=workload.queue or "",
         priority=workload.priority,
         gpu_groups=placed.groups,
+        uid="" if pod.key in leaving else pod.uid,
     )
 
 

@@ -58,6 +58,10 @@ class Run:
     held_since: float | None = None
     freed: float | None = None
     """Since when everybody has left."""
+    woken: float = 0
+    """When those whose places are free were last told."""
+    refused: tuple[str, ...] = ()
+    """The pods to which kube-scheduler does not offer their places."""
     back: set[str] = field(default_factory=set)
     """UIDs of the moved who need no more care."""
 
@@ -82,6 +86,8 @@ class Executor:
         ending = _ending(run, seen, world.now, ttl)
         if ending is not None:
             await self._end(run, *ending, world.today)
+            if ending[0] is not Event.SETTLED and seen.claimed:
+                self._teller.withdrawn(run.plan)
 
     # --- leaving ---
 
@@ -165,7 +171,7 @@ class Executor:
             run.freed = now
 
     async def _end(self, run: Run, event: Event, message: str, today: float) -> None:
-        run.plan = run.plan.ended(event, message, written(int(today)))
+        run.plan = run.plan.ended(event, message, written(int(today))).with_status(refused=run.refused)
         run.open = ()
         await self._store.write_status(run.plan)
         self._metrics.ended.labels(run.plan.spec.phase, run.plan.status.state.value).inc()

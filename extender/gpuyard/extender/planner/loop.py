@@ -24,19 +24,22 @@ from gpuyard.engine.result import Bind
 from gpuyard.engine.settings import Settings
 from gpuyard.engine.snapshot import Snapshot
 from gpuyard.extender.config import ExtenderConfig
-from gpuyard.extender.ledger import Ledger, Phase
+from gpuyard.extender.ledger import Ledger, Phase, Sighting
 from gpuyard.extender.outrank import Outrank, Turn, is_scarce, line_up
+from gpuyard.extender.planner.capacity import Capacity
 from gpuyard.extender.planner.checking import has_room, still_holds
 from gpuyard.extender.planner.deciding import decided
 from gpuyard.extender.planner.execution import Executor, Run, World
 from gpuyard.extender.planner.metrics import PlannerMetrics
 from gpuyard.extender.planner.observing import Observer
-from gpuyard.extender.planner.plans import Plan, promise
+from gpuyard.extender.planner.plans import Place, Plan, promise
 from gpuyard.extender.planner.progress import SeenPods
 from gpuyard.extender.planner.queues import QueueWriter, statuses
+from gpuyard.extender.planner.refusals import recall
 from gpuyard.extender.planner.stepping import drain
 from gpuyard.extender.planner.store import Store
 from gpuyard.extender.planner.telling import Teller
+from gpuyard.extender.planner.verdicts import evictions_may_help
 from gpuyard.extender.planner.waiting import WaitingRoom
 from gpuyard.extender.translate import Translator
 
@@ -45,6 +48,9 @@ log = get_logger()
 REFUSED_AFTER = 60.0
 """Seconds after which a free place that kube-scheduler does not offer is given up."""
 
+
+TELL_AGAIN = 20.0
+"""Seconds after which those whose places are free are told once more: kube-scheduler may not have had time."""
 
 WAKE_AGAIN = 10.0
 """Seconds in which no pod is woken twice because the engine has room for it."""
@@ -62,6 +68,7 @@ class Planner:
         outrank: Outrank,
         *,
         recorder: Recorder,
+        capacity: Capacity,
         metrics: PlannerMetrics,
         clock: Callable[[], float],
         today: Callable[[], float],
@@ -77,9 +84,10 @@ class Planner:
         self._waiting = WaitingRoom(teller, clock)
         self._executor = Executor(client, self._store, teller, metrics)
         self._queues = QueueWriter(client)
-        self._observer = Observer(ledger, translator, config)
+        self._observer = Observer(ledger, translator, config, capacity)
         self._runs: dict[str, Run] = {}
         self._loaded = False
+        self._fresh = True
         self._woken: dict[str, float] = {}
 
     async def run(self) -> NoReturn:
@@ -119,34 +127,45 @@ class Planner:
         """Go on from the Plan objects: what they keep is kept from now on."""
         plans = await self._store.load()
         self._runs = {plan.name: self._runs.get(plan.name) or _resumed(plan) for plan in plans}
+        if self._fresh:
+            recall(self._observer.refusals, self._store.refused, self._ledger.entries, self._clock(), self._today())
+            self._fresh = False
         self._loaded = True
         self._keep_places()
 
     async def _advance(self, run: Run) -> None:
         config = self._config()
-        before = run.freed
         await self._executor.advance(
             run, self._world(), ttl=config.promise.ttl, honor_budgets=config.honor_disruption_budgets
         )
         if not run.plan.runs:
             del self._runs[run.plan.name]
         elif run.freed is not None:
-            self._offer_places(run, is_new=before is None)
+            self._offer_places(run, run.freed)
         self._keep_places()
 
     def _world(self) -> World:
         return World(SeenPods(self._ledger.entries), self._ledger.snapshot.on_node, self._clock(), self._today())
 
-    def _offer_places(self, run: Run, *, is_new: bool) -> None:
+    def _offer_places(self, run: Run, freed: float) -> None:
         """Wake those whose places are free; a place that kube-scheduler does not offer for long is struck out."""
         now = self._clock()
         heirs = [place for place in run.open if self._waits(place.pod)]
-        for place in heirs if is_new else ():
-            self._ledger.wake(place.pod)
-        if run.freed is not None and now - run.freed >= REFUSED_AFTER:
+        if now - run.woken >= TELL_AGAIN or run.woken < freed:
+            run.woken = now
             for place in heirs:
-                self._observer.refusals.strike(place.pod, place.node, now)
+                self._ledger.wake(place.pod)
+        if now - freed >= REFUSED_AFTER and not run.why_not:
+            refused = [place for place in heirs if not self._is_offered(place, freed)]
+            for place in refused:
+                uid = self._ledger.entries[place.pod].seen.pod.uid
+                self._observer.refusals.strike(place.pod, uid, place.node, now)
                 run.why_not = f"kube-scheduler does not offer {place.node} to {place.pod}"
+            run.refused = tuple(place.pod for place in refused)
+
+    def _is_offered(self, place: Place, since: float) -> bool:
+        """Whether kube-scheduler has offered a pod its place since it is free."""
+        return place.node in (self._ledger.offered(self._ledger.entries[place.pod].seen.pod, since) or ())
 
     def _waits(self, pod: str) -> bool:
         entry = self._ledger.entries.get(pod)
@@ -194,11 +213,32 @@ class Planner:
         for plan in decided(cycle):
             counted, others = self._ledger.snapshot, self._open_promises()
             fits = still_holds(plan, self._ledger.entries, cycle.snapshot.pods, self._ledger.doomed)
+            if self._is_in_vain(plan):
+                self._observer.look_again()
+                return
             if not fits or not has_room(plan, counted, others):
                 # What follows builds on it: the next look decides anew.
                 log.info("plan-overtaken", plan=plan.name)
                 return
             await self._begin(plan)
+
+    def _is_in_vain(self, plan: Plan) -> bool:
+        """Whether somebody would be evicted for a pod that evictions do not help: then it is counted on no longer."""
+        if not plan.spec.evictions:
+            return False
+        claims = [place.pod for place in plan.spec.promises if not plan.is_moved(place)]
+        entries = [entry for pod in claims if (entry := self._ledger.entries.get(pod))]
+        barred = [entry.seen for entry in entries if not self._helps(entry.seen)]
+        for seen in barred:
+            log.info("eviction-would-not-help", pod=seen.pod.key, verdict=seen.verdict)
+            self._observer.refusals.bar(seen.pod.key, seen.pod.uid, seen.verdict)
+        return bool(barred)
+
+    def _helps(self, seen: Sighting) -> bool:
+        """Whether evictions may help a pod, by kube-scheduler's word; of one with volumes it has to be heard first."""
+        if seen.verdict is not None:
+            return evictions_may_help(seen.verdict)
+        return not seen.claims_volumes or self._ledger.offered(seen.pod, float("-inf")) is not None
 
     async def _begin(self, plan: Plan) -> None:
         run = self._runs[plan.name] = Run(plan, int(self._today()), plan.spec.promises)
@@ -216,15 +256,20 @@ class Planner:
         """Remember who could start at once, to see whether kube-scheduler ever asks about them."""
         bound = [a for a in cycle.record.result().actions if isinstance(a, Bind) and self._waits(a.pod)]
         pods = {action.pod: cycle.snapshot.pods[action.pod] for action in bound}
-        refusals, now = self._observer.refusals, self._clock()
+        refusals, now, grace = self._observer.refusals, self._clock(), self._config().outrank.grace
+        idle = {key: since for key, since in refusals.idle.items() if key in cycle.snapshot.pods}
         asked = {
-            key
-            for key, pod in pods.items()
-            if (since := refusals.since(key)) is not None and self._ledger.offered(pod, since) is not None
+            key for key, since in idle.items() if self._ledger.offered(cycle.snapshot.pods[key], since) is not None
         }
-        refusals.count_on({key: pod.uid for key, pod in pods.items()}, asked, now)
-        self._outrank.blocked = refusals.blocked(now, self._config().outrank.grace)
+        heard = {key: pod.uid for key, pod in pods.items() if self._was_heard_of(key)}
+        refusals.count_on(heard, asked, now, grace)
+        self._outrank.blocked = refusals.blocked(now, grace)
         self._wake(pods, now)
+
+    def _was_heard_of(self, pod: str) -> bool:
+        """Whether kube-scheduler has come to a pod that waits; in a burst many only stand in its queue."""
+        seen = self._ledger.entries[pod].seen
+        return seen.verdict is not None or self._ledger.offered(seen.pod, float("-inf")) is not None
 
     def _wake(self, pods: Mapping[str, Pod], now: float) -> None:
         """Wake those who sleep and could go: kube-scheduler does not see why. No pod again and again."""

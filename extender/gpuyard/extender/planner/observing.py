@@ -1,6 +1,6 @@
 """What the planner looks at, and when: the ledger, disruption budgets, the settings, and what it remembers itself."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from gpuyard.engine.model import Promise
 from gpuyard.engine.plan import Cycle
@@ -13,16 +13,21 @@ from gpuyard.extender.planner.refusals import Refusals
 from gpuyard.extender.planner.view import UnderWay, view
 from gpuyard.extender.translate import Translator
 
+A_BIT = 0.001
+"""Seconds that differences of moments may be wrong by: who looks when a grace ends shall find that it is over."""
+
 
 class Observer:
     """Gives the snapshot to decide on, and says when to look again."""
 
-    def __init__(self, ledger: Ledger, translator: Translator, config: Callable[[], ExtenderConfig]) -> None:
+    def __init__(
+        self, ledger: Ledger, translator: Translator, config: Callable[[], ExtenderConfig], capacity: Capacity
+    ) -> None:
         self._ledger = ledger
         self._translator = translator
         self._config = config
-        self._capacity = Capacity()
-        self._torn: dict[str, int] = {}
+        self._capacity = capacity
+        self._torn: dict[str, float] = {}
         self._seen: tuple[object, ...] = ()
         self._again = float("inf")
         self._again_today = float("inf")
@@ -30,7 +35,8 @@ class Observer:
 
     def has_changed(self, now: float, today: int) -> bool:
         """Whether anything has changed since `snapshot`, or the time has come that something waited for."""
-        return self._state() != self._seen or now >= self._again or today >= self._again_today
+        due = now >= self._again or today >= self._again_today
+        return due or self._state() != self._seen or self.refusals.has_news(self._ledger.entries)
 
     def look_again(self) -> None:
         """What was decided could not be carried out."""
@@ -40,14 +46,16 @@ class Observer:
         """The cluster to decide on, with places kept and the UIDs of those who are to go."""
         counted, config = self._ledger.snapshot, self._config()
         self._seen, self._again, self._again_today = self._state(), float("inf"), float("inf")
-        self._torn = {key: self._torn.get(key, today) for key in counted.torn}
+        self._torn = {key: self._torn.get(key, now) for key in counted.torn}
+        self.refusals.renew(self._ledger.entries, now)
         under_way = UnderWay(
             granted=self._granted(),
             leaving=frozenset(leaving) | self._ledger.doomed,
             promises=tuple(promises),
             budgets=tuple(self._translator.budgets_of(counted.pods.values())),
-            dips=tuple(self._capacity.dipping(counted.fleet.nodes, today, config.capacity.grace)),
-            torn_since=self._torn,
+            dips=tuple(self._capacity.dipping(counted, now, config.capacity.grace)),
+            # The clock on the wall may have jumped meanwhile: what has passed is counted by the other one.
+            torn_since={key: today - int(now - since + A_BIT) for key, since in self._torn.items()},
             offers=self.refusals.offers(now, config.outrank.grace, today=today),
         )
         return view(counted, under_way, today)
@@ -55,13 +63,19 @@ class Observer:
     def come_back(self, cycle: Cycle, now: float) -> None:
         """Look again when something ends that a cycle had to respect: a run time, a delay, a grace."""
         change = self.refusals.next_change(now, self._config().outrank.grace)
-        self._again = float("inf") if change is None else change
-        waits: list[float] = [why.facts.until for why in cycle.hindered.values() if isinstance(why.facts, Until)]
-        grace = cycle.settings.staleness_grace
-        if grace >= 0:
-            waits += [since + grace for since in self._torn.values()]
-        waits.append(self._capacity.next_end(cycle.settings.capacity_grace))
+        ends = [self._capacity.next_end(self._config().capacity.grace), *self._ends_of_torn(cycle)]
+        self._again = min((end for end in (change, *ends) if end is not None and end > now), default=float("inf"))
+        waits = [why.facts.until for why in cycle.hindered.values() if isinstance(why.facts, Until)]
         self._again_today = min((at for at in waits if at > cycle.snapshot.now), default=float("inf"))
+
+    def _ends_of_torn(self, cycle: Cycle) -> Iterator[float]:
+        """When those that stand below their minimum have done so for too long."""
+        for key, since in self._torn.items():
+            workload = cycle.snapshot.workloads.get(key)
+            own = workload.staleness_grace if workload else None
+            grace = cycle.settings.staleness_grace if own is None else own
+            if grace >= 0:
+                yield since + grace
 
     def _state(self) -> tuple[object, ...]:
         return (self._ledger.snapshot, self._translator.budget_news, self._config())

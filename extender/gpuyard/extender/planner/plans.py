@@ -67,6 +67,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     queue: str = ""
     priority: int = 50
     gpu_groups: tuple[str, ...] = ()
+    uid: str = ""
+    """The pod's UID where it is known: whoever is moved comes back with another one."""
 
 
 class Spec(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +88,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
     evicted: tuple[str, ...] = ()
     """UIDs of those whose eviction was accepted."""
+    refused: tuple[str, ...] = ()
+    """The pods to which kube-scheduler did not offer their places."""
     finished: str | None = None
 
 

@@ -72,7 +72,7 @@ def _taken(plan: Plan, pods: Pods, at: Mapping[str, tuple[Pod, ...]], since: int
     gone = plan.victims
     taken: dict[str, str] = {}
     for place in plan.spec.promises:
-        heirs = [pods[place.pod]] if place.pod in pods else []
+        heirs = [pod] if (pod := _named(place, pods)) else []
         if place.owner:
             heirs += [pod for pod in at.get(place.node, ()) if _is_heir(place, pod, since)]
         for heir in heirs:
@@ -83,6 +83,14 @@ def _taken(plan: Plan, pods: Pods, at: Mapping[str, tuple[Pod, ...]], since: int
     return taken
 
 
+def _named(place: Place, pods: Pods) -> Pod | None:
+    """The pod that a place names; a later one of its name is another pod, unless it has the same owner and shape."""
+    pod = pods.get(place.pod)
+    if pod is None or place.uid in ("", pod.uid):
+        return pod
+    return pod if place.owner and (pod.owner, pod.shape) == (place.owner, place.shape) else None
+
+
 def _is_heir(place: Place, pod: Pod, since: int) -> bool:
     return pod.owner == place.owner and pod.shape == place.shape and pod.created >= since
 
@@ -91,7 +99,7 @@ def _is_wanted(plan: Plan, place: Place, pods: Pods) -> bool:
     """Whether somebody will come for a place: who is moved comes back, who waited may have been deleted."""
     if plan.is_moved(place):
         return True
-    waiting = pods.get(place.pod)
+    waiting = _named(place, pods)
     if waiting is not None and waiting.state is State.PENDING:
         return True
     return bool(place.owner) and any(

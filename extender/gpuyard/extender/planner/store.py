@@ -21,12 +21,16 @@ class Store:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._ended: list[str] = []
+        self.refused: list[Plan] = []
+        """Of the plans that had ended when they were loaded, those whose places kube-scheduler did not offer."""
 
     async def load(self) -> list[Plan]:
         """The plans that are under way; one that cannot be read is passed over."""
         found = [plan for item in await self._items() if (plan := _read(item)) is not None]
         ended = [plan for plan in found if not plan.runs]
-        self._ended = [plan.name for plan in sorted(ended, key=lambda plan: plan.status.finished or "")]
+        ended.sort(key=lambda plan: plan.status.finished or "")
+        self._ended = [plan.name for plan in ended]
+        self.refused = [plan for plan in ended if plan.status.refused]
         return [plan for plan in found if plan.runs]
 
     async def _items(self) -> list[msgspec.Raw]:

@@ -10,7 +10,8 @@ from gpuyard.extender.planner.plans import Plan, Victim
 
 EVICTED = "Evicted"
 MOVED = "Moved"
-REASONS = frozenset({EVICTED, MOVED, *(reason.value for reason in Reason)})
+WITHDRAWN = "PlanWithdrawn"
+REASONS = frozenset({EVICTED, MOVED, WITHDRAWN, *(reason.value for reason in Reason)})
 """All reasons that users may see."""
 
 
@@ -29,6 +30,15 @@ class Teller:
         """A moved pod has been made anew."""
         note = f"made anew for {node}, since it had to leave {victim.node}: {victim.reason}; plan {plan.name}"
         self._recorder.emit(_about(victim.pod, ""), MOVED, note, action=plan.spec.phase)
+
+    def withdrawn(self, plan: Plan) -> None:
+        """What was planned for some pods has come to nothing."""
+        for place in plan.spec.promises:
+            if not plan.is_moved(place):
+                note = f"its place on {place.node} is kept no longer: {plan.status.message}; plan {plan.name}"
+                self._recorder.emit(
+                    _about(place.pod, place.uid), WITHDRAWN, note, action=plan.spec.phase, kind="Warning"
+                )
 
     def waits(self, pod: Pod, why: Waiting) -> None:
         """A pod has no place, and this is why."""
