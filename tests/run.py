@@ -1,7 +1,8 @@
 """Everything that `make test` runs, as one table of stages: `python -m tests.run [--quick | --soak] [STAGE ...]`.
 
-Lint, types and unit tests run beside the making of what the grounds need; then the tests of each ground.
-A stage's output goes to build/logs and is shown in full if it fails; build/ also has the JUnit files and rows.json.
+Lint, types and unit tests run beside the making of what the grounds need; then the tests of each ground; then, one at a
+time, those that need a quiet machine; at last, once more and alone, what failed. The output of a stage is in build/logs
+and shown in full if it fails; build/ also has the JUnit files and rows.json.
 """
 
 import argparse
@@ -15,9 +16,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 from tests.grounds import sweep
 from tests.plugins.catalog import load, merge
@@ -28,6 +31,7 @@ ROOT = Path(__file__).parents[1]
 BUILD = ROOT / "build"
 BUSY = 2
 INTERRUPTED = 130
+POLL = 0.1
 
 
 def tool(name: str, *options: str) -> tuple[str, ...]:
@@ -39,19 +43,17 @@ def tool(name: str, *options: str) -> tuple[str, ...]:
 LEFT_OPEN = ("-W", "default::pytest.PytestUnraisableExceptionWarning")
 
 
-def tests_on(ground: str, *options: str) -> tuple[str, ...]:
-    """Make the command that runs the tests of a ground and remembers which failed."""
-    own = ("--ground", ground, "-o", f"cache_dir=build/cache-{ground}", *(LEFT_OPEN if ground != "none" else ()))
-    return tool("python", "-m", "pytest", "tests", *own, f"--junit-xml=build/junit-{ground}.xml", *options)
+def tests_on(ground: str, name: str, *options: str) -> tuple[str, ...]:
+    """Make the command that runs tests of a ground and remembers under the stage's name which failed."""
+    own = ("--ground", ground, "-o", f"cache_dir=build/cache-{name}", *(LEFT_OPEN if ground != "none" else ()))
+    return tool("python", "-m", "pytest", "tests", *own, *options)
 
 
-def stage_of(ground: str, name: str, minutes: float, *options: str, after: tuple[str, ...] = ()) -> Stage:
-    """Make the stage of a ground: its tests, then once more those that failed, which show no row any more."""
-    first = tests_on(ground, f"--rows=build/rows-{ground}.json", *options)
-    again = tests_on(
-        ground, "-v", "--last-failed", "--last-failed-no-failures=none", f"--junit-xml=build/junit-{ground}-again.xml"
-    )
-    return Stage(name, (first,), after, ground, weight=2, minutes=minutes, again=again)
+def stage_of(ground: str, name: str, minutes: float, *options: str, **how: Any) -> Stage:  # noqa: ANN401 - Stage's
+    """Make a stage of a ground: its tests, then once more those that failed, which show no row any more."""
+    first = tests_on(ground, name, f"--junit-xml=build/junit-{name}.xml", f"--rows=build/rows-{name}.json", *options)
+    again = tests_on(ground, name, f"--junit-xml=build/junit-{name}-again.xml", "-v", "--once-more")
+    return Stage(name, (first,), ground=ground, minutes=minutes, again=again, **how)
 
 
 RUFF = (tool("ruff", "check"), tool("ruff", "format", "--check"))
@@ -62,6 +64,9 @@ SPREAD = ("-n", "2", "--dist", "loadfile")
 # Every branch of the engine is run by a test that says what it shows; chance does not count.
 COVERED = ("tests/engine", "tests/cli", "-q", "-m", "not chance", "--cov", "--cov-config=tests/engine/coverage.ini")
 
+# What has a limit of time that says something only on a quiet machine is marked so, and has stages of its own.
+QUIET, OTHERS = ("-m", "alone"), ("-m", "not alone")
+
 # Weights: on two cores, tests on real clusters do not run beside other tests, for they have time limits to keep.
 STRENGTH = max(3, (os.cpu_count() or 2) + 1)
 STAGES = (
@@ -69,9 +74,11 @@ STAGES = (
     Stage("lint", (*RUFF, LAYERS, YAML)),
     Stage("types", (tool("mypy"),)),
     Stage("coverage", (tool("python", "-m", "pytest", *COVERED),)),
-    stage_of("none", "unit", 15, "-q", *SPREAD),
-    stage_of("processes", "processes", 30, "-v", *SPREAD, after=("binaries",)),
-    stage_of("kind", "kind", 40, "-v", after=("binaries",)),
+    stage_of("none", "unit", 15, "-q", *SPREAD, weight=2),
+    stage_of("processes", "processes", 30, "-v", *SPREAD, *OTHERS, after=("binaries",), weight=2),
+    stage_of("kind", "kind", 40, "-v", *OTHERS, after=("binaries",), weight=2),
+    stage_of("processes", "scale", 15, "-v", *QUIET, after=("binaries",), alone=True),
+    stage_of("kind", "times", 15, "-v", *QUIET, after=("binaries",), alone=True),
 )
 # Before each commit: what is left to chance, and coverage by what is not, take as long again.
 QUICK = tuple(
@@ -132,15 +139,31 @@ def in_front(stage: Stage) -> int:
 
 
 def _in_front(command: Sequence[str]) -> int:
-    # Ctrl-C reaches the command by itself, SIGTERM does not; in either case it is let clean up before we go.
-    with subprocess.Popen(command, env=environment()) as process:
-        on_ctrl_c = signal.signal(signal.SIGINT, lambda *_: None)
-        on_term = signal.signal(signal.SIGTERM, lambda *_: process.send_signal(signal.SIGINT))
-        try:
-            return process.wait()
-        finally:
-            signal.signal(signal.SIGINT, on_ctrl_c)
-            signal.signal(signal.SIGTERM, on_term)
+    # Ctrl-C reaches the command by itself, SIGTERM does not; in either case it is let clean up before we go. Both are
+    # taken care of before it starts, and handed on only when it is there.
+    told: list[int] = []
+    with (
+        heeding(signal.SIGINT, lambda *_: None),
+        heeding(signal.SIGTERM, lambda number, _: told.append(number)),
+        subprocess.Popen(command, env=environment()) as process,
+    ):
+        while process.poll() is None:
+            if told:
+                told.clear()
+                process.send_signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(POLL)
+        return process.returncode
+
+
+@contextlib.contextmanager
+def heeding(number: signal.Signals, handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
+    """Take a signal in this way, for the length of the block."""
+    before = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
 
 
 def together(stages: Sequence[Stage]) -> int:

@@ -1,7 +1,9 @@
 """Runs the stages of a test run: each one's commands in turn, stages beside each other as far as the machine allows.
 
-A stage waits for those it names in `after`. Whatever ends the run (Ctrl-C, SIGTERM, a stage's time limit) reaches every
-process that a stage has started: first as Ctrl-C, so that tests take down what they brought up, then by force.
+A stage waits for those it names in `after`; one that needs a quiet machine waits for all others. When every stage is
+over, what failed is tried once more, one stage at a time. Whatever ends the run (Ctrl-C, SIGTERM, a stage's time limit)
+reaches every process that a stage has started: first as Ctrl-C, so that tests take down what they brought up, then by
+force.
 """
 
 import asyncio
@@ -10,7 +12,7 @@ import os
 import signal
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -33,8 +35,10 @@ class Stage:
     minutes: float = 10
     may_be_empty: bool = False
     """Whether it may pass without a test, as a ground that has no long ones."""
+    alone: bool = False
+    """Whether it needs a quiet machine: it comes after all others, and nothing runs beside it."""
     again: tuple[str, ...] = ()
-    """Run once if a command says that tests failed; then its exit code counts."""
+    """Run once if a command says that tests failed, when all stages are over; then its exit code counts."""
 
 
 class Outcome(StrEnum):
@@ -54,6 +58,8 @@ class Result:
     seconds: float
     log: Path
     why: str = ""
+    may_repeat: bool = False
+    """Whether it failed only because tests did, so that these are worth another attempt."""
 
 
 Say = Callable[[str], None]
@@ -78,13 +84,22 @@ class Runner:
         logs.mkdir(parents=True, exist_ok=True)
 
     async def run(self, stages: Sequence[Stage]) -> list[Result]:
-        """Run them all; results in the order of the table."""
+        """Run them all, then once more what failed; results in the order of the table."""
         tasks: dict[str, asyncio.Task[Result]] = {}
-        async with asyncio.TaskGroup() as group:
-            for stage in stages:
-                needed = [tasks[name] for name in stage.after if name in tasks]
-                tasks[stage.name] = group.create_task(self._when_ready(stage, needed))
-        return [task.result() for task in tasks.values()]
+        for phase in _phases(stages):
+            async with asyncio.TaskGroup() as group:
+                for stage in phase:
+                    needed = [tasks[name] for name in stage.after if name in tasks]
+                    tasks[stage.name] = group.create_task(self._when_ready(stage, needed))
+        return [await self._repeated(tasks[stage.name].result()) for stage in stages]
+
+    async def _repeated(self, first: Result) -> Result:
+        """Try once more what failed, now that nothing else runs; what counts is the second attempt."""
+        if not first.may_repeat:
+            return first
+        self._tell(first.stage, "what failed is tried once more, alone")
+        second = await self._run(replace(first.stage, commands=(first.stage.again,), again=()))
+        return replace(second, stage=first.stage, seconds=first.seconds + second.seconds)
 
     async def _when_ready(self, stage: Stage, needed: Sequence[asyncio.Task[Result]]) -> Result:
         for result in [await task for task in needed]:
@@ -113,27 +128,25 @@ class Runner:
         heartbeat = asyncio.create_task(self._heartbeat(stage))
         try:
             async with asyncio.timeout(stage.minutes * 60):
-                why = await self._commands(stage)
+                why, code = await self._commands(stage)
         except TimeoutError:
-            why = f"did not end within {stage.minutes:g} minutes"
+            why, code = f"did not end within {stage.minutes:g} minutes", None
         finally:
             heartbeat.cancel()
         outcome = Outcome.FAILED if why else Outcome.PASSED
         seconds = time.monotonic() - begin
         self._tell(stage, f"{outcome} after {clock(seconds)}{': ' * bool(why)}{why}")
-        return Result(stage, outcome, seconds, self._log(stage), why)
+        may_repeat = code == TESTS_FAILED and bool(stage.again)
+        return Result(stage, outcome, seconds, self._log(stage), why, may_repeat=may_repeat)
 
-    async def _commands(self, stage: Stage) -> str:
-        """Run a stage's commands until one fails; the reason, if one did."""
-        with self._log(stage).open("wb") as log:
+    async def _commands(self, stage: Stage) -> tuple[str, int]:
+        """Run a stage's commands until one fails; the reason, if one did, and its exit code."""
+        # A second attempt is written behind the first, which says what failed.
+        with self._log(stage).open("ab") as log:
             for command in stage.commands:
-                code = await self._command(command, log.fileno())
-                if code == TESTS_FAILED and stage.again:
-                    self._tell(stage, "what failed is tried once more, alone")
-                    code = await self._command(stage.again, log.fileno())
-                if code:
-                    return f"`{' '.join(command)}` ended with {code}"
-        return ""
+                if code := await self._command(command, log.fileno()):
+                    return f"`{' '.join(command)}` ended with {code}", code
+        return "", 0
 
     async def _command(self, command: Sequence[str], log: int) -> int:
         process = await asyncio.create_subprocess_exec(
@@ -159,6 +172,11 @@ class Runner:
 
     def _tell(self, stage: Stage, text: str) -> None:
         self.say(f"[{clock(time.monotonic() - self._begin):>6}] {stage.name:<10} {text}")
+
+
+def _phases(stages: Sequence[Stage]) -> list[list[Stage]]:
+    """Order stages by what may run at once: those beside each other, then each that needs the machine for itself."""
+    return [[stage for stage in stages if not stage.alone], *([stage] for stage in stages if stage.alone)]
 
 
 async def end(process: asyncio.subprocess.Process, grace: float = GRACE) -> None:

@@ -71,7 +71,7 @@ def tally(results: Iterable[Result], reports: Path) -> Tally:
     cases: list[Case] = []
     broken: list[str] = []
     for result in results:
-        found = read_ground(reports, result.stage.ground) if result.stage.ground else []
+        found = read_stage(reports, result.stage.name) if result.stage.ground else []
         cases += found
         if _broke(result, found):
             broken.append(result.stage.name)
@@ -85,14 +85,16 @@ def _broke(result: Result, found: Sequence[Case]) -> bool:
     return not any(case.outcome == "failed" for case in found)
 
 
-def read_ground(reports: Path, ground: str) -> list[Case]:
-    """Read the tests of a ground, a second attempt in the place of the first, which said why."""
-    again = {case.name: case for case in read_junit(reports / f"junit-{ground}-again.xml")}
-    return [_second(case, again.get(case.name)) for case in read_junit(reports / f"junit-{ground}.xml")]
+def read_stage(reports: Path, name: str) -> list[Case]:
+    """Read the tests of a stage, a second attempt in the place of a failed first, which said why."""
+    again = {case.name: case for case in read_junit(reports / f"junit-{name}-again.xml")}
+    return [_second(case, again.get(case.name)) for case in read_junit(reports / f"junit-{name}.xml")]
 
 
 def _second(first: Case, second: Case | None) -> Case:
-    return replace(second, repeated=True, why=second.why or first.why) if second else first
+    if second is None or first.outcome != "failed":
+        return first
+    return replace(second, repeated=True, why=second.why or first.why)
 
 
 def read_junit(path: Path) -> Iterator[Case]:

@@ -21,7 +21,7 @@ from tests.cluster.yard import Json, Yard
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = [pytest.mark.ground("processes"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.ground("processes"), pytest.mark.timeout(900), pytest.mark.alone]
 
 NODES = [f"node-{number}" for number in range(1, 1001)]
 KNOWN = 5000

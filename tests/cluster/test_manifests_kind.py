@@ -27,7 +27,7 @@ from tests.cluster.everything import everything
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-pytestmark = [pytest.mark.ground("kind"), pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.ground("kind"), pytest.mark.timeout(1800), pytest.mark.story]
 
 GPU = "nvidia.com/gpu"
 GPUS = 4

@@ -14,13 +14,14 @@ E-02 = { area = "wire", ground = "processes", shows = "two things", cases = ["a"
 """
 INI = """
 [pytest]
-addopts = -p tests.plugins.rows -p no:cacheprovider
+addopts = -p tests.plugins.rows
 asyncio_default_fixture_loop_scope = function
 rows_file = rows.toml
 markers =
     row
     ground
     soak
+    story
 """
 
 
@@ -204,3 +205,33 @@ def test_the_tests_of_one_ground_can_be_chosen(pytester: pytest.Pytester) -> Non
     body = "def test_pure(): pass\n@pytest.mark.ground('processes')\ndef test_real(): pass"
     result, _ = run(pytester, body, "--ground", "processes")
     assert result.parseoutcomes() == {"passed": 1, "deselected": 1}
+
+
+BREAKING = """
+import pathlib
+def test_first(): pass
+def test_second(): assert pathlib.Path("mended").exists()
+def test_third(): pass
+"""
+
+
+def ran_once_more(pytester: pytest.Pytester, marks: str) -> pytest.RunResult:
+    """Run three tests of which the second fails, mend what it misses, and try once more."""
+    result, _ = run(pytester, marks + BREAKING)
+    result.assert_outcomes(passed=2, failed=1)
+    (pytester.path / "mended").touch()
+    return run(pytester, marks + BREAKING, "--once-more")[0]
+
+
+def test_once_more_runs_what_failed_and_nothing_else(pytester: pytest.Pytester) -> None:
+    ran_once_more(pytester, "").assert_outcomes(passed=1, deselected=2)
+
+
+def test_once_more_tells_a_story_from_its_beginning(pytester: pytest.Pytester) -> None:
+    ran_once_more(pytester, "pytestmark = pytest.mark.story").assert_outcomes(passed=3)
+
+
+def test_once_more_after_nothing_failed_runs_nothing(pytester: pytest.Pytester) -> None:
+    result, _ = run(pytester, "def test_it(): pass", "--once-more")
+    result.assert_outcomes(deselected=1)
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED

@@ -24,8 +24,8 @@ def python(code: str) -> tuple[tuple[str, ...], ...]:
     return ((sys.executable, "-c", code),)
 
 
-def junit(ground: str, inside: str = "") -> str:
-    return f"import pathlib; pathlib.Path('build/junit-{ground}.xml').write_text({JUNIT.format(inside)!r})"
+def junit(stage: str, inside: str = "") -> str:
+    return f"import pathlib; pathlib.Path('build/junit-{stage}.xml').write_text({JUNIT.format(inside)!r})"
 
 
 @pytest.fixture
@@ -34,13 +34,15 @@ def small_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(run, "BUILD", tmp_path / "build")
     monkeypatch.setattr(run, "sweep", list)
+    # A stage that takes long is told with its last line; on a machine that stood still, any stage takes long.
+    monkeypatch.setattr("tests.stages.HEARTBEAT", 3600)
     return lambda *stages: run.together(stages)
 
 
 def test_a_run_in_which_all_passes_ends_with_0_and_a_plain_line(
     small_run: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert small_run(Stage("lint", python("")), Stage("unit", python(junit("none")), ground="none")) == 0
+    assert small_run(Stage("lint", python("")), Stage("unit", python(junit("unit")), ground="none")) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == "1 passed, 0 failed"
     assert "rows shown: 0 of 229" in lines
@@ -53,9 +55,24 @@ def test_the_output_of_a_failed_stage_is_shown_and_of_a_passed_one_is_not(
     stages = Stage("lint", python("print('all ' + 'fine')")), Stage("types", python("exit('no ' + 'types')"))
     assert small_run(*stages) == 1
     out = capsys.readouterr().out
-    assert "no types" in out
-    assert "all fine" not in out
-    assert out.splitlines()[-1] == "0 passed, 1 failed"
+    assert "no types" in out, out
+    assert "all fine" not in out, out
+    assert out.splitlines()[-1] == "0 passed, 1 failed", out
+
+
+@pytest.mark.parametrize(
+    ("minutes", "ending", "why"),
+    [(5, "os.kill(os.getpid(), 9)", "ended with -9"), (0.05, "time.sleep(600)", "did not end within 0.05 minutes")],
+)
+def test_the_output_of_a_stage_that_dies_or_hangs_is_shown(
+    small_run: Callable[..., int], capsys: pytest.CaptureFixture[str], minutes: float, ending: str, why: str
+) -> None:
+    code = f"import os, time; print('how far ' + 'it came', flush=True); {ending}"
+    assert small_run(Stage("kind", python(code), ground="kind", minutes=minutes, again=python("")[0])) == 1
+    out = capsys.readouterr().out
+    assert "how far it came" in out, out
+    assert why in out, out
+    assert out.splitlines()[-1] == "0 passed, 1 failed", out
 
 
 def test_a_skip_on_a_real_cluster_fails_the_run(
@@ -111,6 +128,22 @@ def test_every_ground_that_has_tests_has_a_stage() -> None:
     assert marked <= staged
 
 
+def test_every_test_that_needs_a_quiet_machine_is_in_a_stage_of_its_ground_and_in_no_other() -> None:
+    tests = [text for name, text in tree.texts() if name.startswith("tests/cluster/")]
+    marked = {ground for ground in GROUNDS for text in tests if "mark.alone" in text and f'"{ground}")' in text}
+    quiet = {stage.ground for stage in run.STAGES if stage.alone}
+    assert marked == quiet
+    for stage in run.STAGES:
+        if stage.ground in quiet:
+            assert stage.commands[0][-2:] == ("-m", "alone" if stage.alone else "not alone")
+
+
+def test_each_stage_writes_reports_of_its_own() -> None:
+    reports = [word for stage in run.STAGES for words in (*stage.commands, stage.again) for word in words]
+    written = [word for word in reports if word.startswith(("--junit-xml=", "--rows="))]
+    assert len(written) == len(set(written)) == 3 * len([stage for stage in run.STAGES if stage.ground])
+
+
 def test_stages_wait_only_for_stages_that_come_before_them() -> None:
     names = [stage.name for stage in run.STAGES]
     for position, stage in enumerate(run.STAGES):
@@ -142,11 +175,11 @@ def test_a_second_run_in_the_same_tree_is_refused_and_harms_no_report_of_the_fir
     del small_run
     monkeypatch.setattr(run, "ROOT", tmp_path)
     with run.alone():
-        (tmp_path / "build" / "junit-none.xml").write_text(JUNIT.format(""))
+        (tmp_path / "build" / "junit-unit.xml").write_text(JUNIT.format(""))
         assert run.main([]) == 2
         assert run.main(["unit"]) == 2
     assert capsys.readouterr().err.startswith(f"another test run is at work in {tmp_path / 'build'}")
-    assert (tmp_path / "build" / "junit-none.xml").exists()
+    assert (tmp_path / "build" / "junit-unit.xml").exists()
     with run.alone():
         pass
 

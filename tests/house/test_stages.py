@@ -18,8 +18,8 @@ def python(code: str) -> tuple[tuple[str, ...], ...]:
     return ((sys.executable, "-c", code),)
 
 
-def stage(name: str, code: str = "", *, after: tuple[str, ...] = (), minutes: float = 1) -> Stage:
-    return Stage(name, python(code), after=after, minutes=minutes)
+def stage(name: str, code: str = "", *, after: tuple[str, ...] = (), minutes: float = 5, alone: bool = False) -> Stage:
+    return Stage(name, python(code), after=after, minutes=minutes, alone=alone)
 
 
 class House:
@@ -119,19 +119,62 @@ async def test_a_stage_that_was_not_asked_for_is_not_waited_for(house: House) ->
     assert outcomes(await house.run(stage("cluster", after=("binaries",)))) == {"cluster": Outcome.PASSED}
 
 
-@pytest.mark.parametrize(("weights", "at_once"), [((1, 1, 1), 2), ((2, 1, 1), 2), ((2, 2, 2), 1)])
-async def test_stages_run_at_once_while_their_weights_fit(
-    house: House, tmp_path: Path, weights: Sequence[int], at_once: int
+async def test_what_failed_is_tried_once_more_when_all_else_is_over(house: House, tmp_path: Path) -> None:
+    over = tmp_path / "over"
+    failing = Stage("kind", python("raise SystemExit(1)"), again=python(f"open({str(over)!r}).close()")[0])
+    slow = stage("unit", "import time; time.sleep(0.5)")
+    last = stage("scale", f"open({str(over)!r}, 'w').close()", alone=True)
+    results = await house.run(failing, slow, last)
+    assert set(outcomes(results).values()) == {Outcome.PASSED}
+    assert [result.stage for result in results] == [failing, slow, last]
+
+
+async def test_a_second_attempt_is_written_behind_the_first(house: House) -> None:
+    failing = python("import sys; print('first', flush=True); sys.exit(1)")
+    [result] = await house.run(Stage("kind", failing, again=python("exit('second')")[0]))
+    assert result.log.read_text() == "first\nsecond\n"
+    assert result.why.endswith("exit('second')` ended with 1")
+
+
+async def test_a_stage_that_needs_a_quiet_machine_comes_after_all_others_and_one_at_a_time(
+    house: House, tmp_path: Path
 ) -> None:
+    others = tmp_path / "others"
+    busy = f"import os, time; os.mkdir({str(others)!r}); time.sleep(0.3); os.rmdir({str(others)!r})"
+    results = await house.run(
+        stage("first", busy, alone=True), stage("second", busy, alone=True), stage("beside", busy), strength=9
+    )
+    assert set(outcomes(results).values()) == {Outcome.PASSED}
+
+
+async def test_a_stage_that_needs_a_quiet_machine_is_not_run_without_its_ground(house: House) -> None:
+    results = await house.run(stage("binaries", "exit(1)"), stage("scale", after=("binaries",), alone=True))
+    assert outcomes(results)["scale"] is Outcome.NOT_RUN
+
+
+@pytest.mark.parametrize(
+    ("weights", "company", "at_once"), [((1, 1, 1), (2, 2, 3), 2), ((2, 1, 1), (1, 3, 3), 2), ((2, 2, 2), (1, 2, 3), 1)]
+)
+async def test_stages_run_at_once_while_their_weights_fit(
+    house: House, tmp_path: Path, weights: Sequence[int], company: Sequence[int], at_once: int
+) -> None:
+    # Each stays until so many have come as are to be there or gone, and a moment longer: one too many would be seen.
     code = f"""
 import os, pathlib, time
-mine = pathlib.Path({str(tmp_path)!r}) / f"running-{{os.getpid()}}"
-mine.touch()
-print(len(list(mine.parent.glob("running-*"))))
+folder = pathlib.Path({str(tmp_path)!r})
+for state in ("came", "running"):
+    (folder / f"{{state}}-{{os.getpid()}}").touch()
+end = time.monotonic() + 60
+while len(list(folder.glob("came-*"))) < %d and time.monotonic() < end:
+    time.sleep(0.05)
 time.sleep(0.5)
-mine.unlink()
+print(len(list(folder.glob("running-*"))))
+(folder / f"running-{{os.getpid()}}").unlink()
 """
-    stages = [Stage(f"stage-{n}", python(code), weight=weight) for n, weight in enumerate(weights)]
+    stages = [
+        Stage(f"stage-{number}", python(code % wanted), weight=weight)
+        for number, (weight, wanted) in enumerate(zip(weights, company, strict=True))
+    ]
     results = await house.run(*stages, strength=2)
     assert max(int(result.log.read_text()) for result in results) == at_once
 
@@ -189,10 +232,18 @@ finally:
     assert cleaned.read_text() == "yes"
 
 
-async def test_a_long_stage_says_where_it_is(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.stages.HEARTBEAT", 0.1)
-    await house.run(stage("unit", "import time; print('test 7 of 9', flush=True); time.sleep(1)"))
-    assert "unit       … test 7 of 9" in house.all_said()
+async def test_a_long_stage_says_where_it_is(house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.stages.HEARTBEAT", FAST)
+    heard = tmp_path / "heard"
+    code = (
+        f"import os, time; print('test 7 of 9', flush=True)\nwhile not os.path.exists({str(heard)!r}): time.sleep(0.05)"
+    )
+    run = asyncio.create_task(house.run(stage("unit", code)))
+    while "unit       … test 7 of 9" not in house.all_said():
+        assert not run.done()
+        await asyncio.sleep(FAST)
+    heard.touch()
+    await run
 
 
 @pytest.mark.parametrize(("seconds", "written"), [(0, "0:00"), (59.6, "1:00"), (61, "1:01"), (3599, "59:59")])

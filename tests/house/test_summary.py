@@ -22,7 +22,7 @@ JUNIT = """<?xml version="1.0" encoding="utf-8"?>
 
 @pytest.fixture
 def reports(tmp_path: Path) -> Path:
-    (tmp_path / "junit-none.xml").write_text(JUNIT)
+    (tmp_path / "junit-unit.xml").write_text(JUNIT)
     return tmp_path
 
 
@@ -35,7 +35,7 @@ def result(name: str, outcome: Outcome, ground: str = "") -> Result:
 
 
 def test_tests_are_read_with_outcome_ground_and_time(reports: Path) -> None:
-    cases = list(read_junit(reports / "junit-none.xml"))
+    cases = list(read_junit(reports / "junit-unit.xml"))
     assert [(case.outcome, case.ground, case.seconds) for case in cases] == [
         ("passed", "processes", 0.5),
         ("failed", "none", 2.5),
@@ -78,15 +78,23 @@ def test_a_stage_with_failed_tests_is_counted_by_its_tests(reports: Path) -> Non
 
 def test_a_test_that_passed_only_when_repeated_is_told_apart(reports: Path) -> None:
     passed = '<testsuite><testcase classname="tests.engine.test_order" name="test_b" time="1" /></testsuite>'
-    (reports / "junit-none-again.xml").write_text(passed)
+    (reports / "junit-unit-again.xml").write_text(passed)
     total = tally([result("unit", Outcome.FAILED, "none")], reports)
     assert [(case.name, case.why) for case in total.repeated()] == [("tests.engine.test_order::test_b", "no")]
     assert total.closing_line() == "2 passed, 1 failed, 1 skipped"
 
 
+def test_a_test_that_passed_counts_as_it_did_though_its_story_was_told_once_more(reports: Path) -> None:
+    again = '<testsuite><testcase classname="tests.engine.test_order" name="test_a" time="9" /></testsuite>'
+    (reports / "junit-unit-again.xml").write_text(again)
+    total = tally([result("unit", Outcome.FAILED, "none")], reports)
+    assert total.repeated() == []
+    assert total.cases[0].seconds == 0.5
+
+
 def test_a_failed_test_is_told_with_the_first_line_of_its_message(tmp_path: Path) -> None:
     failed = '<testcase classname="c" name="n" time="1"><failure message="no room&#10;at all" /></testcase>'
-    (tmp_path / "junit-none.xml").write_text(f"<testsuite>{failed}</testsuite>")
+    (tmp_path / "junit-unit.xml").write_text(f"<testsuite>{failed}</testsuite>")
     [told] = tell(tally([result("unit", Outcome.FAILED, "none")], tmp_path).failed())
     assert told.split(maxsplit=2) == ["1.0", "s", "c::n: no room"]
 

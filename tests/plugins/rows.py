@@ -4,16 +4,21 @@
 `@pytest.mark.ground("processes")` says what the test needs; without it a test stands on nothing but Python. `--ground`
 chooses the tests of one ground.
 `@pytest.mark.soak` sets a long run aside: `--soak` runs these and only these.
+`@pytest.mark.alone` says that its limits of time hold on a quiet machine: `-m alone` chooses these.
+`--once-more` runs what failed the last time, and all of a module marked `story`, in which each test goes on where the
+one before it ended.
 """
 
 import json
-from collections.abc import Generator, Iterator
+from collections.abc import Collection, Generator, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.plugins.catalog import GROUNDS, Entry, Row, Shown, load
 
+# Where pytest keeps the names of what failed.
+FAILED = "cache/lastfailed"
 ROWS = pytest.StashKey[dict[str, Row]]()
 
 
@@ -22,6 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--rows", metavar="FILE", type=Path, help="write which rows were shown, as JSON")
     group.addoption("--ground", choices=GROUNDS, help="run the tests that stand on this ground, and only them")
     group.addoption("--soak", action="store_true", help="run the tests marked soak, and only them")
+    group.addoption("--once-more", action="store_true", help="run the tests that failed the last time, and only them")
     parser.addini("rows_file", "where the rows are listed", default="tests/rows.toml")
 
 
@@ -69,14 +75,25 @@ def _ground(item: pytest.Item) -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Choose by ground and length; give each test its marks as properties, which also xdist passes on."""
+    """Choose by ground, length and fate; give each test its marks as properties, which also xdist passes on."""
     chosen = [item for item in items if _is_chosen(item)]
+    if config.getoption("--once-more"):
+        failed = set(config.cache.get(FAILED, {}))
+        chosen = [item for item in chosen if _is_needed(item, failed)]
     if len(chosen) < len(items):
-        config.hook.pytest_deselected(items=[item for item in items if not _is_chosen(item)])
+        kept = set(chosen)
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         items[:] = chosen
     for item in items:
         item.user_properties.append(("ground", _ground(item)))
         item.user_properties.extend(("row", f"{name}/{case or ''}") for name, case in _rows(item))
+
+
+def _is_needed(item: pytest.Item, failed: Collection[str]) -> bool:
+    """Whether a test failed, or leads to one that did."""
+    module = item.nodeid.partition("::")[0]
+    is_story = item.get_closest_marker("story") is not None
+    return item.nodeid in failed or (is_story and any(name.partition("::")[0] == module for name in failed))
 
 
 def _is_chosen(item: pytest.Item) -> bool:
