@@ -144,9 +144,44 @@ def test_explain_tells_for_whose_failure_nobody_was_tried(tmp_path: Path) -> Non
     assert "preempt: nobody was tried, as default/a asks for no more and found no room" in out
 
 
-@pytest.mark.parametrize("output", ["json", "yaml"])
-def test_explain_is_for_people(tmp_path: Path, output: str) -> None:
-    assert plan(tmp_path, *TWO, args=("--explain", "default/b", "-o", output)).code == 2
+def test_explain_tells_programs_the_same_beside_the_plan(tmp_path: Path) -> None:
+    answer = plan(tmp_path, *TWO, args=("--explain", "default/b", "-o", "json")).answer
+    told = answer["explain"]
+    assert answer["pending"]["default/b"] == {"reason": told["reason"], "message": told["message"]}
+    assert (told["pod"], told["state"]) == ("default/b", "Pending")
+    assert [(g["gate"], g["passed"]) for g in told["gates"]] == [("queue", True), ("gang", True), ("bounds", False)]
+    assert told["gates"][-1]["reason"] == "OverLimit"
+    (stand,) = told["queues"]
+    assert (stand["queue"], stand["limit"]["gpu"], stand["allocated"]["gpu"]) == ("team-a", 8, 6)
+    assert told["nodes"] == [{"node": "node-1", "freeGpus": 2, "fits": False, "cause": "too few free GPUs"}]
+    assert any(step.startswith("default/b is not let through: OverLimit") for step in told["steps"])
+    assert "ask for at most 2 GPUs in each pod: it would run on node-1" in told["advice"]
+
+
+def test_explain_tells_programs_of_a_pod_that_runs_where_it_runs(tmp_path: Path) -> None:
+    told = plan(tmp_path, *TWO, args=("--explain", "default/a", "-o", "json")).answer["explain"]
+    assert (told["state"], told["node"], told["advice"]) == ("Running", "node-1", [])
+    assert all(gate["passed"] for gate in told["gates"])
+    assert told["nodes"] == [{"node": "node-1", "freeGpus": 2, "fits": True}]
+
+
+@pytest.mark.parametrize("output", ["jsonl", "yaml"])
+def test_explain_says_the_same_in_every_form_for_programs(tmp_path: Path, output: str) -> None:
+    as_json = plan(tmp_path, *TWO, args=("--explain", "default/b", "-o", "json"))
+    other = plan(tmp_path, *TWO, args=("--explain", "default/b", "-o", output))
+    assert yaml.safe_load(other.out) == as_json.answer
+
+
+def test_explain_is_no_story(tmp_path: Path) -> None:
+    result = plan(tmp_path, *TWO, args=("--explain", "default/b", "-o", "story"))
+    assert (result.code, result.out) == (2, "")
+    assert "--explain is about one snapshot, and no story" in result.err
+
+
+def test_explain_and_check_may_be_asked_together(tmp_path: Path) -> None:
+    result = plan(tmp_path, *TWO, args=("--explain", "default/b", "--check", "default/b"))
+    assert result.code == 1
+    assert [line.partition(":")[0] for line in result.out.splitlines()[:2]] == ["no", "default/b waits"]
 
 
 def test_only_the_phases_that_are_named_are_run(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """The whole trace of one pod is what the engine decided, told by the engine."""
 
 from gpuyard.engine.explain import Explanation, explain
-from gpuyard.engine.model import Shape, State, Taint
+from gpuyard.engine.model import Pod, Shape, State, Taint
 from gpuyard.engine.result import Reason
 from gpuyard.engine.settings import Settings
 
@@ -28,6 +28,14 @@ def test_a_pod_that_has_left_its_place_to_nobody_is_asked_no_bounds() -> None:
     some = yard().nodes(1).queue("a").gang("a", 2, minimum=1, running=2)
     told = explained(some.pod("a-1-1", state=State.TERMINATING, deleted_at=NOW - 200), "a-1-1")
     assert [g.name for g in told.gates] == ["queue", "gang"]
+
+
+def test_a_pod_that_no_queue_governs_is_told_so_and_of_the_nodes() -> None:
+    free = Pod(key="ns/free", shape=Shape(gpus=1))
+    told = explain(yard().nodes(1).snapshot().with_pod(free), Settings(), "ns/free")
+    assert [g.refusal.reason for g in told.gates if g.refusal] == [Reason.QUEUE_MISSING]
+    assert (told.queues, told.advice) == ((), None)
+    assert [n.node for n in told.nodes] == ["node-1"]
 
 
 def test_every_node_answers_a_pod_that_has_a_place_as_well() -> None:

@@ -15,7 +15,7 @@ from gpuyard.cli.deadline import Deadline
 from gpuyard.cli.drawing import Page
 from gpuyard.cli.story import story
 from gpuyard.cli.table import table
-from gpuyard.cli.trace import trace
+from gpuyard.cli.trace import document, trace
 from gpuyard.engine.explain import Explanation
 from gpuyard.engine.kube.faults import Fault
 from gpuyard.engine.result import Outcome
@@ -64,7 +64,8 @@ def faulty(output: str, file: str, faults: Iterable[Fault]) -> str:
 
 
 def _document(planned: Planned) -> dict[str, object]:
-    return ({"file": planned.file} if planned.file else {}) | answer(planned.outcome)
+    made = ({"file": planned.file} if planned.file else {}) | answer(planned.outcome)
+    return made | ({"explain": document(planned.explained, planned.before)} if planned.explained else {})
 
 
 def _yaml(document: object) -> str:
@@ -74,11 +75,12 @@ def _yaml(document: object) -> str:
 
 def as_table(planned: Planned) -> str:
     """The plan for people; in colour and as wide as the terminal where there is one."""
+    answers = "".join(f"{line}\n" for line in verdicts(planned.before, planned.outcome, planned.checks))
     if planned.explained is not None:
-        return trace(planned.explained, planned.before, page())
-    answers = verdicts(planned.before, planned.outcome, planned.checks)
-    text = table(planned.before, planned.settings, planned.outcome, page(), planned.deadline)
-    return _headed(planned, "".join(f"{line}\n" for line in answers) + text)
+        return answers + trace(planned.explained, planned.before, page())
+    return _headed(
+        planned, answers + table(planned.before, planned.settings, planned.outcome, page(), planned.deadline)
+    )
 
 
 def as_story(planned: Planned) -> str:

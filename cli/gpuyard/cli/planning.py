@@ -10,7 +10,7 @@ import click
 import msgspec
 from gpuyard.cli.checks import is_placed
 from gpuyard.cli.deadline import Deadline, TooLong
-from gpuyard.cli.output import MACHINES, PRINTERS, Planned, faulty
+from gpuyard.cli.output import PRINTERS, Planned, faulty
 from gpuyard.cli.reading import read
 from gpuyard.engine.explain import explain as explained
 from gpuyard.engine.kube.faults import Fault, Unreadable
@@ -59,8 +59,8 @@ def run(  # noqa: PLR0913 - the options of the command
     """Carry the command out; the exit code."""
     if (bool(paths) or live) == (each is not None):
         raise click.UsageError("say what to read: -f PATH (repeatable), --live, or --each DIR")
-    if explain is not None and (each is not None or output in MACHINES):
-        raise click.UsageError("--explain tells people about one snapshot: without --each, and with -o table")
+    if explain is not None and (each is not None or output == "story"):
+        raise click.UsageError("--explain is about one snapshot, and no story: without --each and -o story")
     options = {"phases": _phases(phases), "cycles": cycles, "placement": placement}
     cluster = _look(kubeconfig, context) if live else None
     settings = replace(cluster.settings if cluster else Settings(), **options)

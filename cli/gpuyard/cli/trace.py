@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable
 
+from gpuyard.cli.answer import Json, amounts
 from gpuyard.cli.drawing import Page, Section, drawn, listed
-from gpuyard.engine.explain import Explanation, Gate, NodeWord
+from gpuyard.engine.explain import Explanation, Gate, NodeWord, QueueStand
 from gpuyard.engine.model import UNLIMITED
 from gpuyard.engine.reporter import Step
 from gpuyard.engine.result import FinalState, Waiting
@@ -26,6 +27,41 @@ def details(explanation: Explanation, snapshot: Snapshot, page: Page) -> list[st
     if explanation.advice is not None:
         blocks.append(listed("WHAT WOULD HELP", "cyan", advice_in_words(explanation.advice, snapshot), page))
     return blocks
+
+
+def document(of: Explanation, snapshot: Snapshot) -> Json:
+    """The same for programs, in the units of a Queue."""
+    return {
+        "pod": of.pod.key,
+        "state": str(of.final.state),
+        **({"node": of.final.node} if of.final.node else {}),
+        **_why(of.waiting),
+        "gates": [{"gate": gate.name, "passed": gate.refusal is None, **_why(gate.refusal)} for gate in of.gates],
+        "queues": [_stand(queue) for queue in of.queues],
+        "nodes": [_word(word) for word in of.nodes],
+        "steps": [_step(step) for step in of.steps],
+        "advice": advice_in_words(of.advice, snapshot) if of.advice is not None else [],
+    }
+
+
+def _why(waiting: Waiting | None) -> Json:
+    return {} if waiting is None else {"reason": str(waiting.reason), "message": told(waiting)}
+
+
+def _stand(queue: QueueStand) -> Json:
+    return {
+        "queue": queue.name,
+        "fairShare": amounts(queue.fair_share),
+        "quota": amounts(queue.quota),
+        "limit": amounts(queue.limit),
+        "allocated": amounts(queue.allocated),
+        "allocatedNonPreemptible": amounts(queue.fixed),
+    }
+
+
+def _word(word: NodeWord) -> Json:
+    cause: Json = {"cause": cause_in_words(word.cause)} if word.cause else {}
+    return {"node": word.node, "freeGpus": word.free, "fits": not word.cause, **cause}
 
 
 def _end(of: Explanation) -> str:

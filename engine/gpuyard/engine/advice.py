@@ -75,8 +75,9 @@ def advise(  # noqa: PLR0913 - the last two are for callers in a hurry
         snapshot = after(last)
         before = settle(snapshot, settings, watch)
     waiting = before.pending.get(pod)
-    if waiting is None or snapshot.pods[pod].gated:
-        return None  # before its gates are gone no change makes a pod run
+    asks = snapshot.pods[pod]
+    if waiting is None or asks.gated or asks.workload not in snapshot.workloads:
+        return None  # before its gates are gone no change makes a pod run; one without a workload is not governed
     case = _Case(pod, waiting, before, snapshot, lambda changed: settle(changed, settings, watch))
     options = tuple(
         case.option(change) for kind, find in _FINDERS.items() if not kinds or kind in kinds for change in find(case)

@@ -13,7 +13,7 @@ from gpuyard.engine.model import NOTHING, Amounts, Pod
 from gpuyard.engine.plan import Cycle
 from gpuyard.engine.reasons import node_cause
 from gpuyard.engine.reporter import Recorder, Reporter, Step
-from gpuyard.engine.result import Final, FinalState, Outcome, Waiting
+from gpuyard.engine.result import Final, FinalState, NoQueue, Outcome, Reason, Waiting
 from gpuyard.engine.settings import Settings
 from gpuyard.engine.settle import rounds, settle
 from gpuyard.engine.snapshot import Snapshot
@@ -90,6 +90,8 @@ def explain(
 
 def _gates(cycle: Cycle, pod: Pod) -> tuple[Gate, ...]:
     """The gates in the order in which they are asked, up to the first refusal."""
+    if pod.workload not in cycle.snapshot.workloads:
+        return (Gate("queue", Waiting(Reason.QUEUE_MISSING, NoQueue(label="", why="absent"))),)
     team = cycle.scratch.team(pod.workload)
     workload = team.workload
     admitted = Gate("queue", gates.admission(cycle.snapshot, cycle.accounts, cycle.settings, workload))
@@ -118,7 +120,8 @@ def _bounds(cycle: Cycle, team: Team, pod: Pod) -> Iterator[Gate]:
 
 
 def _queues(cycle: Cycle, pod: Pod) -> tuple[QueueStand, ...]:
-    name = cycle.snapshot.workloads[pod.workload].queue or ""
+    workload = cycle.snapshot.workloads.get(pod.workload)
+    name = (workload and workload.queue) or ""
     return tuple(
         QueueStand(
             name=a.name,
