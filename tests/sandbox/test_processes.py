@@ -42,8 +42,9 @@ class Yard:
 @pytest.fixture
 def yard(tmp_path: Path) -> Iterator[Yard]:
     yield Yard(tmp_path)
-    for process in processes.of(tmp_path).values():
-        processes.end(process, grace=0)
+    while left := processes.of(tmp_path):
+        for process in left.values():
+            processes.end(process, grace=0)
 
 
 def test_a_process_is_found_by_folder_component_and_digest(yard: Yard) -> None:
@@ -134,6 +135,38 @@ def test_a_process_that_has_the_number_of_one_long_gone_is_not_touched(yard: Yar
         assert not processes.alive(once)
         assert stranger.poll() is None
         stranger.kill()
+
+
+TURNING = """\
+#!{shell}
+[ "$1" -ge 300 ] && exec sleep 60
+exec "$0" $(($1 + 1))
+"""
+
+
+def program(process: Process) -> str:
+    """The name of the program that a process runs now."""
+    return (processes.PROC / str(process.pid) / "comm").read_text().strip()
+
+
+def test_a_process_that_turns_into_another_program_is_never_taken_for_gone(yard: Yard) -> None:
+    script = yard.folder / "turning"
+    script.write_text(TURNING.format(shell=SHELL))
+    script.chmod(0o755)
+    process = processes.start([str(script), "0"], yard.folder, "thing", "d", yard.folder / "thing.log")
+    deadline = time.monotonic() + 60
+    while program(process) != "sleep":
+        assert processes.alive(process)
+        assert processes.of(yard.folder) == {"thing": process}
+        assert time.monotonic() < deadline
+    processes.end(process, grace=10)
+    assert not processes.alive(process)
+
+
+def test_of_a_component_and_what_it_started_the_first_is_meant(yard: Yard) -> None:
+    process = yard.start("sleep 60 & echo up; wait")
+    assert len([one for one in processes.running() if one.folder == yard.folder]) == 2
+    assert processes.of(yard.folder) == {"thing": process}
 
 
 def test_one_that_is_gone_can_be_ended_again(yard: Yard) -> None:

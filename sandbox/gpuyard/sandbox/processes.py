@@ -1,8 +1,9 @@
 """Starts, finds and ends the processes of a sandbox; the kernel's process table is the only record of them.
 
 Every process carries a mark in its environment: the sandbox's folder, the component, a digest of how it was started.
-So nothing has to be written down when one starts, a crash at any moment loses nothing, and no number of a process
-that is long gone is ever signalled. Linux only: it reads /proc and uses process file descriptors.
+So nothing has to be written down when one starts, and a crash at any moment loses nothing. A process once found is
+known by its number and the moment of its start: these stay when it turns into another program, and no number of a
+process that is long gone is ever signalled. Linux only: it reads /proc and uses process file descriptors.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import contextlib
 import os
 import select
 import signal
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,16 +23,25 @@ if TYPE_CHECKING:
 MARK = "GPUYARD_SANDBOX_PROCESS"
 PROC = Path("/proc")
 SEPARATOR = "\t"
+TURNS_WITHIN = 5.0
+POLL = 0.001
+
+# Of what /proc/<pid>/stat says behind the program's name, and of the kernel's flags of a process.
+STATE, FLAGS, STARTED = 0, 6, 19
+ENVIRONMENT = slice(47, 49)
+OF_THE_KERNEL = 0x200000
+GONE = {"Z", "X"}
 
 
 @dataclass(frozen=True)
 class Process:
-    """A running component of the sandbox in `folder`; `digest` tells how it was started."""
+    """A running component of the sandbox in `folder`; `digest` tells how it was started, `started` when, in ticks."""
 
     pid: int
     folder: Path
     component: str
     digest: str
+    started: int = 0
 
 
 def start(command: list[str], folder: Path, component: str, digest: str, log: Path) -> Process:
@@ -49,7 +60,7 @@ def start(command: list[str], folder: Path, component: str, digest: str, log: Pa
         ],
         setsid=True,
     )
-    return Process(pid, folder, component, digest)
+    return Process(pid, folder, component, digest, _started(pid) or 0)
 
 
 def running() -> list[Process]:
@@ -58,23 +69,22 @@ def running() -> list[Process]:
 
 
 def of(folder: Path) -> dict[str, Process]:
-    """The running components of the sandbox in `folder`."""
-    return {process.component: process for process in running() if process.folder == folder}
+    """The running components of the sandbox in `folder`; of a component and what it started, the one that was first."""
+    latest_first = sorted(running(), key=lambda process: (-process.started, -process.pid))
+    return {process.component: process for process in latest_first if process.folder == folder}
 
 
 def alive(process: Process) -> bool:
     """Whether the process still runs; one that ended is also taken off the process table, if it is our child."""
     with contextlib.suppress(ChildProcessError):
         os.waitpid(process.pid, os.WNOHANG)
-    return _read(process.pid) == process
+    return _started(process.pid) == process.started
 
 
 def paused(process: Process) -> bool:
     """Whether the process is frozen by a signal."""
-    with contextlib.suppress(OSError):
-        # Behind the program's name, in brackets, comes one letter for the state.
-        return (PROC / str(process.pid) / "stat").read_text().rpartition(")")[2].split()[0] == "T"
-    return False
+    stat = _stat(process.pid)
+    return bool(stat) and stat[STATE] == "T"
 
 
 def send(process: Process, number: signal.Signals) -> None:
@@ -109,7 +119,7 @@ def _descriptor(process: Process) -> Iterator[int | None]:
         return
     try:
         with contextlib.suppress(ProcessLookupError):
-            yield descriptor if _read(process.pid) == process else None
+            yield descriptor if _started(process.pid) == process.started else None
     finally:
         os.close(descriptor)
 
@@ -125,16 +135,48 @@ def _pids() -> list[int]:
     return [int(entry.name) for entry in PROC.iterdir() if entry.name.isdigit()] if PROC.is_dir() else []
 
 
+def _stat(pid: int) -> list[str]:
+    """What the kernel says of a process behind its program's name, which is in brackets; nothing if it is gone."""
+    try:
+        return (PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def _started(pid: int) -> int | None:
+    """When the process with this number was started; None if it is gone, or only waits to be taken off the table."""
+    stat = _stat(pid)
+    return int(stat[STARTED]) if stat and stat[STATE] not in GONE else None
+
+
 def _read(pid: int) -> Process | None:
     """The process with this number, if it is one of ours. Other users' processes cannot be read and are not."""
-    try:
-        environment = (PROC / str(pid) / "environ").read_bytes()
-    except OSError:
+    started = _started(pid)
+    mark = _mark(_environment(pid)).split(SEPARATOR)
+    if started is None or len(mark) != 3:  # noqa: PLR2004 - folder, component, digest
         return None
-    mark = _mark(environment).split(SEPARATOR)
-    if len(mark) != 3:  # noqa: PLR2004 - folder, component, digest
-        return None
-    return Process(pid, Path(mark[0]), mark[1], mark[2])
+    return Process(pid, Path(mark[0]), mark[1], mark[2], started)
+
+
+def _environment(pid: int) -> bytes:
+    """A process's environment. While it turns into another program it has none for a moment: that is waited for."""
+    deadline = time.monotonic() + TURNS_WITHIN
+    while True:
+        try:
+            found = (PROC / str(pid) / "environ").read_bytes()
+        except OSError:
+            return b""
+        if found or not _turns(_stat(pid)) or time.monotonic() > deadline:
+            return found
+        time.sleep(POLL)
+
+
+def _turns(stat: list[str]) -> bool:
+    """Whether the environment that was not there is still to come, or has come by now."""
+    if not stat or stat[STATE] in GONE or int(stat[FLAGS]) & OF_THE_KERNEL:
+        return False
+    begin, end = stat[ENVIRONMENT]
+    return begin == "0" or begin != end
 
 
 def _mark(environment: bytes) -> str:
