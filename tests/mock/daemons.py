@@ -88,12 +88,15 @@ class Daemon:
 class Mock:
     """The updater, gfd and the exporter for nodes without kubelet, on one cluster, with the rights that users get."""
 
-    def __init__(self, cluster: Cluster, folder: Path) -> None:
+    def __init__(self, cluster: Cluster, folder: Path, overlay: Path | None = None) -> None:
         self.cluster = cluster
         self.port = free_port()
         self.folder = folder
-        cluster.kubectl("create", "namespace", NAMESPACE)
-        cluster.kubectl("apply", "-n", NAMESPACE, "-f", str(RIGHTS))
+        if overlay is None:
+            cluster.kubectl("create", "namespace", NAMESPACE)
+            cluster.kubectl("apply", "-n", NAMESPACE, "-f", str(RIGHTS))
+        else:
+            cluster.kubectl("apply", "--validate=strict", "-k", str(overlay))
         self.arguments: dict[str, list[str]] = {
             "status_updater": [],
             "gfd": [],

@@ -20,7 +20,11 @@ if TYPE_CHECKING:
     from gpuyard.sandbox.releases import Say
 
 MANIFESTS = Path(__file__).parents[3] / "manifests"
-SOURCES: Mapping[str, str] = {"install.yaml": "overlays/default-scheduler", "install-mock.yaml": "base/mock"}
+SOURCES: Mapping[str, str] = {
+    "install.yaml": "overlays/default-scheduler",
+    "install-mock.yaml": "base/mock",
+    "install-mock-kwok.yaml": "overlays/kwok",
+}
 """Each rendered file, and the kustomization that it comes from."""
 
 HEADING = "# Rendered from manifests/{source} by `make manifests`; change it there.\n"
