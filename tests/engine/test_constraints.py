@@ -25,6 +25,25 @@ def test_each_operator_over_labels(operator: str, values: tuple[str, ...], admit
     assert matches([Requirement("slots", operator, values)], {"slots": "5"}) is admits
 
 
+@pytest.mark.parametrize(
+    ("label", "admits"),
+    [
+        ("5", True),
+        ("+5", True),
+        ("-5", False),
+        ("²", False),
+        ("\u0665", False),
+        ("--5", False),
+        ("5.5", False),
+        ("", False),
+        ("9" * 19, False),
+        ("9" * 5000, False),
+    ],
+)
+def test_a_label_is_compared_only_if_kubernetes_takes_it_for_a_number(label: str, admits: bool) -> None:
+    assert matches([Requirement("slots", "Gt", ("4",))], {"slots": label}) is admits
+
+
 def test_a_node_affinity_speaks_of_labels_and_of_names() -> None:
     term = NodeTerm(labels=(Requirement("zone", "In", ("a",)),), names=(Requirement("metadata.name", "In", ("n1",)),))
     shape = Shape(affinity=(term,))

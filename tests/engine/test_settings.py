@@ -24,10 +24,16 @@ def test_a_ratio_is_kept_exactly(text: str, value: int) -> None:
     assert scaled(text) == value
 
 
-@pytest.mark.parametrize("text", ["", "-1", "1.0000001", "one"])
+@pytest.mark.parametrize("text", ["", "-1", "1.0000001", "one", "9" * 5000, "²"])
 def test_what_is_no_ratio_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a number"):
         scaled(text)
+
+
+@pytest.mark.parametrize("text", ["9" * 30 + "h", "2562048h"])
+def test_a_duration_longer_than_kubernetes_can_say_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is longer than Kubernetes can say, 292 years"):
+        duration(text)
 
 
 def test_a_setting_is_read_under_its_outside_name() -> None:

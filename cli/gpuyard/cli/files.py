@@ -23,6 +23,9 @@ _FLOW_STYLE = 1 << 20
 
 _STREAM = json.JSONDecoder()
 _SUFFIXES = frozenset({".yaml", ".yml", ".json"})
+_DEEPEST = 200
+"""Levels of a YAML document; no object has nearly as many, and the C loader would overrun its stack."""
+
 _MOST_VALUES = 1_000_000
 """What the aliases of one YAML document may expand to."""
 
@@ -31,6 +34,22 @@ class _Loader(yaml.CSafeLoader):
     """YAML as JSON knows it: times stay text, a number is what looks like one in JSON."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - as in the base
+
+    def __init__(self, stream: bytes) -> None:
+        super().__init__(stream)
+        self._level = 0
+
+    def descend_resolver(self, current_node: yaml.Node | None, current_index: object) -> None:
+        """Refuse to go down too far; the loader asks at each level."""
+        super().descend_resolver(current_node, current_index)
+        self._level += 1
+        if self._level > _DEEPEST:
+            raise RecursionError
+
+    def ascend_resolver(self) -> None:
+        """Come up a level."""
+        super().ascend_resolver()
+        self._level -= 1
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:  # noqa: FBT001, FBT002 - as in the base
         """Refuse a key that stands twice: two documents without `---` between them would swallow each other."""

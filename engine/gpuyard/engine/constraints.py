@@ -1,5 +1,6 @@
 """Where a pod may stand by labels alone: node selectors, node affinity, taints, and other pods' company."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 
 from gpuyard.engine.fleet import Fleet
@@ -8,12 +9,20 @@ from gpuyard.engine.model import Labels, Node, NodeTerm, Pod, PodTerm, Requireme
 _Test = Callable[[str | None, tuple[str, ...]], bool]
 
 
-def _number(text: str | None) -> int | None:
-    return int(text) if text is not None and text.lstrip("-").isdigit() else None
+_WHOLE = re.compile(r"[-+]?[0-9]{1,63}")
+_MOST = 1 << 63
+
+
+def whole_number(text: str | None) -> int | None:
+    """The number that a label means to Kubernetes: of 64 bits, in plain digits; None for every other text."""
+    if text is None or not _WHOLE.fullmatch(text):
+        return None
+    number = int(text)
+    return number if -_MOST <= number < _MOST else None
 
 
 def _compares(found: str | None, values: tuple[str, ...], sign: int) -> bool:
-    left, right = _number(found), _number(values[0]) if values else None
+    left, right = whole_number(found), whole_number(values[0]) if values else None
     return left is not None and right is not None and (left - right) * sign > 0
 
 

@@ -11,6 +11,11 @@ Phase = Literal["allocate", "consolidate", "reclaim", "preempt", "evict-stale"]
 PHASES: tuple[Phase, ...] = ("allocate", "consolidate", "reclaim", "preempt", "evict-stale")
 
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
+_DURATION = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?(?:ms|[smh]))+")
+_DURATIONS = re.compile(r"([0-9]+)(?:\.([0-9]{1,3})[0-9]*)?(ms|[smh])")
+_LONGEST = 64
+_MOST_MILLIS = (1 << 63) // 1_000_000
+"""Kubernetes counts a duration in nanoseconds, with 64 bits."""
 
 
 class SettingError(ValueError):
@@ -51,27 +56,29 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 def duration(text: str) -> int:
     """Read `90s`, `1m30s`, `-1s` as seconds, rounded up to a whole one; raises `ValueError`."""
     sign, body = (-1, text[1:]) if text.startswith("-") else (1, text)
-    parts = re.findall(r"(\d+)(?:\.(\d{1,3})\d*)?(ms|[smh])", body)
     if body == "0":
         return 0
-    if not parts or not re.fullmatch(r"(?:\d+(?:\.\d+)?(?:ms|[smh]))+", body):
-        raise ValueError(f"{text!r} is not a duration, as 60s or 1m30s")
+    if len(text) > _LONGEST or not _DURATION.fullmatch(body):
+        raise ValueError(f"{text[:_LONGEST]!r} is not a duration, as 60s or 1m30s")
     millis = sum(
-        (int(whole) * 1000 + int(part.ljust(3, "0") or 0)) * _UNITS[unit] // 1000 for whole, part, unit in parts
+        (int(whole) * 1000 + int(part.ljust(3, "0") or 0)) * _UNITS[unit] // 1000
+        for whole, part, unit in _DURATIONS.findall(body)
     )
+    if millis > _MOST_MILLIS:
+        raise ValueError(f"{text!r} is longer than Kubernetes can say, 292 years")
     return sign * -(-millis // 1000)
 
 
 def scaled(text: str) -> int:
     """Read a decimal number of at most six places as a multiple of `SCALE`; raises `ValueError`."""
-    if not re.fullmatch(r"\d+(\.\d{1,6})?", text):
+    if not re.fullmatch(r"[0-9]{1,12}(\.[0-9]{1,6})?", text):
         raise ValueError(f"{text!r} is not a number with at most six decimal places")
     whole, _, part = text.partition(".")
     return int(whole) * SCALE + int(part.ljust(6, "0"))
 
 
 def _integer(text: str) -> int:
-    if not re.fullmatch(r"-?\d{1,9}", text):
+    if not re.fullmatch(r"-?[0-9]{1,9}", text):
         raise ValueError(f"{text!r} is not a whole number")
     return int(text)
 

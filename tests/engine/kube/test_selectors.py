@@ -84,6 +84,7 @@ def test_null_is_no_affinity() -> None:
         ({"key": "a", "operator": "In"}, "needs values"),
         ({"key": "a", "operator": "Exists", "values": ["x"]}, "takes no values"),
         ({"key": "a", "operator": "Gt", "values": ["many"]}, "needs one whole number"),
+        ({"key": "a", "operator": "Gt", "values": ["²"]}, "needs one whole number"),
         ({"key": "a", "operator": "Near", "values": ["x"]}, "is none of"),
     ],
 )

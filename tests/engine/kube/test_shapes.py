@@ -68,6 +68,7 @@ def test_gpu_memory_is_counted_in_mib() -> None:
         (0, {"gpu-fraction": "half"}, "not a quantity"),
         (0, {"gpu-memory": "0"}, "not a positive whole number"),
         (5000, {}, "more than 4096"),
+        (0, {"gpu-fraction": "0.5", "gpu-fraction-num-devices": "1000000000000"}, "more than 4096"),
     ],
 )
 def test_ways_to_ask_for_gpus_that_exclude_each_other_are_refused(gpus: int, notes: Json, why: str) -> None:

@@ -11,6 +11,7 @@ Pending             no      yes         Pending, and never started: it is about 
 
 from collections.abc import Iterable
 
+from gpuyard.engine.constraints import whole_number
 from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.faults import Complain
 from gpuyard.engine.kube.meta import NO_META, key_of, meta_of, read
@@ -45,7 +46,6 @@ _PHASES = {
     "Succeeded": State.SUCCEEDED,
     "Failed": State.FAILED,
 }
-_LONGEST_NUMBER = 10
 _OVER = (State.SUCCEEDED, State.FAILED)
 _KEEPS_NAMES = frozenset({"StatefulSet", "Node"})
 _NO_SPEC = objects.PodSpec()
@@ -139,10 +139,10 @@ def _is_bound(status: objects.PodStatus) -> bool:
 
 def _task_priority(labels: Labels, complain: Complain) -> int:
     text = labels.get(TASK_PRIORITY, "0")
-    if len(text) > _LONGEST_NUMBER or not text.removeprefix("-").isdecimal():
-        complain(f"metadata.labels.{TASK_PRIORITY}", f"{text!r} is not a whole number")
-        return 0
-    return int(text)
+    number = whole_number(text)
+    if number is None:
+        complain(f"metadata.labels.{TASK_PRIORITY}", f"{text[:80]!r} is not a whole number")
+    return number or 0
 
 
 def _gpu_groups(labels: Labels, devices: int, key: str) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 import msgspec
+from gpuyard.engine.constraints import whole_number
 from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.faults import Complain
 from gpuyard.engine.kube.meta import explained
@@ -12,7 +13,6 @@ NOTHING = Requirement("", "In")
 """A requirement that nothing meets."""
 
 _ANYWHERE = "*"
-_LONGEST_NUMBER = 19
 _SETS, _BARE, _NUMBERS = ("In", "NotIn"), ("Exists", "DoesNotExist"), ("Gt", "Lt")
 
 _affinity = msgspec.json.Decoder(objects.Affinity | None)
@@ -123,6 +123,6 @@ def _wrong(operator: str, values: tuple[str, ...]) -> str:
     if operator in _BARE:
         return f"operator {operator} takes no values" if values else ""
     if operator in _NUMBERS:
-        good = len(values) == 1 and len(values[0]) <= _LONGEST_NUMBER and values[0].removeprefix("-").isdecimal()
+        good = len(values) == 1 and whole_number(values[0]) is not None
         return "" if good else f"operator {operator} needs one whole number"
     return f"operator {operator!r} is none of {', '.join(_SETS + _BARE + _NUMBERS)}"

@@ -95,6 +95,9 @@ def _read(  # noqa: PLR0913, PLR0917 - all that a shape follows from, hashable
     fraction, memory, devices = _shared(notes, taken.gpus, complain)
     if taken.gpus > MOST_GPUS:
         complain("spec.containers", f"ask for {taken.gpus} GPUs, more than {MOST_GPUS}")
+    if devices > MOST_GPUS:
+        complain("metadata.annotations.gpu-fraction-num-devices", f"asks for {devices} GPUs, more than {MOST_GPUS}")
+        devices = 1
     made = Shape(
         gpus=taken.gpus,
         fraction=fraction,
