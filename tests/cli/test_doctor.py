@@ -1,37 +1,136 @@
-"""`gpuyard doctor`: what it says, and by which exit code."""
+"""`gpuyard doctor`: what it says, and by which exit code. Each check is shown on a real cluster in tests/cluster."""
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from gpuyard.cli import bypass, wiring
 
 from tests.cli.cluster import cluster
 from tests.cli.shell import Run, run
-from tests.engine.kube.written import node
+from tests.engine.kube.written import Json, node, pod, queue, reading
 
-GOOD = "nothing is left on nodes"
+REST = "nothing is left on nodes"
+NOON = "2026-03-01T12:00:00Z"
 
 
-def ask(folder: Path, *arguments: str, labels: dict[str, str]) -> Run:
-    plain = node(labels=labels) | {"status": {"allocatable": {"cpu": "8"}}}
-    with cluster(folder, plain) as kubeconfig:
+def plain(**labels: str) -> Json:
+    return node(labels=labels) | {"status": {"allocatable": {"nvidia.com/gpu": "8"}}}
+
+
+def ask(folder: Path, *arguments: str, given: tuple[Json, ...], forbidden: str = "") -> Run:
+    with cluster(folder, *given, forbidden=forbidden) as kubeconfig:
         return run("doctor", *arguments, "--kubeconfig", kubeconfig)
 
 
-def test_where_all_is_well_it_says_so_and_ends_with_0(tmp_path: Path) -> None:
-    told = ask(tmp_path, labels={})
-    assert (told.code, told.out) == (0, f"ok    {GOOD}: no labels or resources of a mock that is gone\n")
+def test_where_nothing_is_installed_nothing_is_wrong(tmp_path: Path) -> None:
+    told = ask(tmp_path, given=(plain(),))
+    assert told.code == 0
+    assert told.out.splitlines() == [
+        "ok    an extender answers: it is not installed here, and no queue is held",
+        "ok    nodes offer their GPUs: 8 GPUs on 1 nodes",
+        f"ok    {REST}: no labels or resources of a mock that is gone",
+    ]
 
 
 def test_a_finding_names_the_object_and_below_it_the_remedy_and_ends_with_1(tmp_path: Path) -> None:
-    told = ask(tmp_path, labels={"gpuyard.io/mock": "true"})
-    seen, remedy = told.out.splitlines()
-    assert (told.code, seen.startswith(f"fail  {GOOD}: node node-1: ")) == (1, True)
-    assert "`gpuyard uninstall mock` takes it away" in remedy
+    told = ask(tmp_path, given=(plain(**{"gpuyard.io/mock": "true"}),))
+    at = next(n for n, line in enumerate(told.out.splitlines()) if REST in line)
+    seen, remedy = told.out.splitlines()[at : at + 2]
+    assert (told.code, seen.startswith(f"fail  {REST}: node node-1: ")) == (1, True)
+    assert remedy == "      it is of a mock that is gone: `gpuyard uninstall mock` takes it away"
 
 
-@pytest.mark.parametrize(("labels", "status"), [({}, "ok"), ({"gpuyard.io/mock": "true"}, "fail")])
-def test_for_programs_each_finding_has_its_check_and_status(
-    tmp_path: Path, labels: dict[str, str], status: str
-) -> None:
-    told = ask(tmp_path, "-o", "json", labels=labels)
-    assert [(each["check"], each["status"]) for each in told.answer] == [(GOOD, status)]
+def test_what_may_not_be_read_is_told_and_the_rest_is_looked_at(tmp_path: Path) -> None:
+    told = ask(tmp_path, "-o", "json", given=(plain(),), forbidden="Node").answer
+    assert [(each["check"], each["status"]) for each in told] == [
+        ("an extender answers", "ok"),
+        ("nodes offer their GPUs", "warn"),
+        (REST, "warn"),
+    ]
+    assert "you may not" in told[1]["seen"]
+
+
+def test_a_cluster_without_gpus_is_told_where_some_can_be_had(tmp_path: Path) -> None:
+    bare = node() | {"status": {}}
+    assert "install NVIDIA's device plugin, or the mock" in ask(tmp_path, given=(bare,)).out
+
+
+# --- what an extender says that runs outside of the cluster ---
+
+
+@contextmanager
+def probes(page: str) -> Iterator[str]:
+    """The address of an extender that is ready and has this page of metrics."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = (page if self.path == "/metrics" else "ok\n").encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def placed(at: str) -> Json:
+    scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": at}
+    return pod("runs", on="node-1", status={"conditions": [scheduled]})
+
+
+def page(calls: int, start: int) -> str:
+    """Metrics of an extender that was asked so often since it was started."""
+    asked = f'gpuyard_verb_calls_total{{outcome="answered",verb="filter"}} {calls}.0\n'
+    return f"process_start_time_seconds {start}.0\n" + (asked if calls else "")
+
+
+MORNING = 1772352000
+"""2026-03-01, 08:00."""
+
+
+@pytest.mark.parametrize(
+    ("calls", "start", "status"),
+    [(0, MORNING, "fail"), (3, MORNING, "ok"), (0, MORNING + 12 * 3600, "ok")],
+    ids=["never asked", "asked", "started later"],
+)
+def test_a_pod_that_got_gpus_while_nobody_asked_is_found(tmp_path: Path, calls: int, start: int, status: str) -> None:
+    with probes(page(calls, start)) as url:
+        told = ask(tmp_path, "--extender", url, "-o", "json", given=(plain(), queue(), placed(NOON))).answer
+    [found] = [each for each in told if each["check"] == wiring.ASKS]
+    assert found["status"] == status
+    assert ("pod default/runs got its node" in found["seen"]) == (status == "fail")
+
+
+def test_an_address_where_nobody_answers_is_told(tmp_path: Path) -> None:
+    told = ask(tmp_path, "--extender", "http://127.0.0.1:9", "-o", "json", given=(plain(),)).answer
+    assert [each["status"] for each in told if each["check"] in (wiring.ANSWERS, wiring.ASKS)] == ["fail", "warn"]
+
+
+# --- pods without a queue ---
+
+
+def test_the_first_few_pods_without_a_queue_are_named_and_the_rest_are_counted() -> None:
+    free = [pod(f"p{n}", queue=None, on="node-1") for n in range(7)]
+    [found] = bypass.bypassing(reading(node(), queue(), pod("mine"), *free).snapshot)
+    names = ", ".join(f"default/p{n}" for n in range(5))
+    assert found.seen == f"{names} and 2 more have no queue (7 GPUs)"
+
+
+def test_pods_without_gpus_need_no_queue() -> None:
+    [found] = bypass.bypassing(reading(node(), queue(), pod("mine"), pod("free", 0, queue=None)).snapshot)
+    assert (found.status, found.seen) == ("ok", "1 pods with GPUs, each of a queue")

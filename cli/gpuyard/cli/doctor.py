@@ -1,56 +1,54 @@
 """`gpuyard doctor`: look a cluster over; each finding names the object, what is wrong with it, and what helps."""
 
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
-import msgspec
-from gpuyard.cli import remains, scheduler_config
+from gpuyard.cli import bypass, devices, rights, scheduler_config, schemas, scraping, wiring
 from gpuyard.cli.calling import ANSWER_IS_NO, BAD_INPUT, calling, end, reaching
 from gpuyard.cli.files import STANDARD_INPUT
-from gpuyard.cli.findings import Finding, Status, all_well, told
+from gpuyard.cli.findings import Finding, all_well, told
 from gpuyard.cli.formats import formatted, show
 from gpuyard.cli.output import page
-from gpuyard.cli.removal import HALVES
-from gpuyard.common.kube.client import Client, Selector
-from gpuyard.common.kube.resources import NODES, PODS
-from gpuyard.common.topology.cluster_node import ClusterNode
-from gpuyard.gfd.owned import LabelledNode, owned
+from gpuyard.cli.patient import Check, Patient, examined
+from gpuyard.common.kube.client import Client
 
-UPDATER = Selector(labels="app.kubernetes.io/component=status-updater")
 MEANT = "name the file that kube-scheduler has as --config"
 
-REST = "nothing is left on nodes"
-
-
-async def left_behind(client: Client) -> list[Finding]:
-    """What a mock that was deleted has left on nodes."""
-    told_of = {}
-    if not await client.items(PODS.within(HALVES["mock"]), UPDATER):
-        for item in await client.items(NODES.within()):
-            labels = owned(msgspec.convert(item, LabelledNode))
-            told_of[item["metadata"]["name"]] = remains.told(msgspec.convert(item, ClusterNode), labels)
-    remedy = "it is of a mock that is gone: `gpuyard uninstall mock` takes it away"
-    found = [Finding(REST, Status.FAIL, f"node {name}: {what}", remedy) for name, what in told_of.items() if what]
-    return found or [Finding(REST, Status.OK, "no labels or resources of a mock that is gone")]
-
-
-CHECKS: Mapping[str, Callable[[Client], Awaitable[list[Finding]]]] = {REST: left_behind}
+CHECKS: Mapping[str, Check] = {
+    wiring.ANSWERS: wiring.answers,
+    wiring.TOLD: wiring.told,
+    wiring.ASKS: wiring.asks,
+    rights.GRANTED: rights.granted,
+    schemas.THERE: schemas.there,
+    bypass.GOVERNED: bypass.by_queue,
+    devices.OFFERED: devices.offered,
+    devices.REST: devices.left_behind,
+    scraping.SCRAPED: scraping.scraped,
+}
 """What should be so, and who looks whether it is."""
 
 
 @click.group(invoke_without_command=True)
+@click.option("--extender", default="", metavar="URL", help="Its probes, where it runs as no pod.")
+@click.option("--prometheus", default="", metavar="URL", help="Ask this Prometheus whether it has the metrics.")
 @formatted
 @reaching
 @click.pass_context
-def doctor(asked: click.Context, kubeconfig: str, context: str, output: str) -> None:
-    """Find what is wrong with gpuyard in a cluster: 0 if all is well, 1 if something was found."""
+def doctor(asked: click.Context, /, kubeconfig: str, context: str, output: str, **urls: str) -> None:
+    """Find what is wrong with gpuyard in a cluster: 0 if all is well, 1 if something was found.
+
+    It looks whether an extender answers and kube-scheduler asks it, at its rights, CRDs, queues and metrics, at the
+    GPUs of nodes, and at what a mock has left there. It changes nothing.
+    """
     if asked.invoked_subcommand:
         return
 
     async def work(client: Client) -> list[Finding]:
-        return [finding for check in CHECKS.values() for finding in await check(client)]
+        patient = Patient(client, **urls)
+        await patient.look()
+        return [finding for name, check in CHECKS.items() for finding in await examined(patient, name, check)]
 
     _answer(calling(work, kubeconfig, context), output)
 
