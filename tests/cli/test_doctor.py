@@ -1,5 +1,6 @@
 """`gpuyard doctor`: what it says, and by which exit code. Each check is shown on a real cluster in tests/cluster."""
 
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +27,11 @@ def ask(folder: Path, *arguments: str, given: tuple[Json, ...], forbidden: str =
         return run("doctor", *arguments, "--kubeconfig", kubeconfig)
 
 
+def findings(told: Run) -> list[Json]:
+    found: list[Json] = json.loads(told.out)
+    return found
+
+
 def test_where_nothing_is_installed_nothing_is_wrong(tmp_path: Path) -> None:
     told = ask(tmp_path, given=(plain(),))
     assert told.code == 0
@@ -45,7 +51,7 @@ def test_a_finding_names_the_object_and_below_it_the_remedy_and_ends_with_1(tmp_
 
 
 def test_what_may_not_be_read_is_told_and_the_rest_is_looked_at(tmp_path: Path) -> None:
-    told = ask(tmp_path, "-o", "json", given=(plain(),), forbidden="Node").answer
+    told = findings(ask(tmp_path, "-o", "json", given=(plain(),), forbidden="Node"))
     assert [(each["check"], each["status"]) for each in told] == [
         ("an extender answers", "ok"),
         ("nodes offer their GPUs", "warn"),
@@ -110,14 +116,14 @@ MORNING = 1772352000
 )
 def test_a_pod_that_got_gpus_while_nobody_asked_is_found(tmp_path: Path, calls: int, start: int, status: str) -> None:
     with probes(page(calls, start)) as url:
-        told = ask(tmp_path, "--extender", url, "-o", "json", given=(plain(), queue(), placed(NOON))).answer
+        told = findings(ask(tmp_path, "--extender", url, "-o", "json", given=(plain(), queue(), placed(NOON))))
     [found] = [each for each in told if each["check"] == wiring.ASKS]
     assert found["status"] == status
     assert ("pod default/runs got its node" in found["seen"]) == (status == "fail")
 
 
 def test_an_address_where_nobody_answers_is_told(tmp_path: Path) -> None:
-    told = ask(tmp_path, "--extender", "http://127.0.0.1:9", "-o", "json", given=(plain(),)).answer
+    told = findings(ask(tmp_path, "--extender", "http://127.0.0.1:9", "-o", "json", given=(plain(),)))
     assert [each["status"] for each in told if each["check"] in (wiring.ANSWERS, wiring.ASKS)] == ["fail", "warn"]
 
 
