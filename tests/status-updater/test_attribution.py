@@ -255,6 +255,33 @@ def test_a_group_moves_to_the_reservation_that_comes_for_it() -> None:
     assert where(attribute(node(), [grouped, keeper], first.held)) == {"b": {"p"}}
 
 
+@pytest.mark.parametrize("left", ["cy", "y", "cx", "x", "cxy"])
+def test_containers_of_one_pod_stay_on_their_cards_when_the_updater_starts_anew(left: str) -> None:
+    """Others come and go before the restart, so that the lowest free replica is not where a container was."""
+    shared = node("[{id: a}, {id: b}]", ", sharing: {strategy: time-slicing, replicas: 4}")
+    two = [container("main"), container("second")]
+    pods = {name: pod(name, age=age, containers=two if name in "xy" else None) for age, name in enumerate("cdexy")}
+    before = attribute(shared, pods.values(), {})
+    some = [pods[name] for name in left]
+    stayed = attribute(shared, some, before.held)
+    written = with_usage(shared, stayed.usage)
+    anew = attribute(written, some, recorded(written, some))
+    assert {device: usage.owner for device, usage in anew.usage.items()} == {
+        device: usage.owner for device, usage in stayed.usage.items()
+    }
+    assert where(anew) == where(stayed)
+    assert cards(anew) == cards(stayed)
+
+
+def cards(found: Attribution) -> dict[str, list[str]]:
+    """The cards of each pod, one for each of its containers."""
+    uids = {place.uid for place in found.held}
+    return {
+        uid: sorted(device[0] for place, ids in found.held.items() if place.uid == uid for device in ids)
+        for uid in uids
+    }
+
+
 def test_parts_and_replicas_stay_where_they_were_when_the_updater_starts_anew() -> None:
     shared = node(extra=", sharing: {strategy: time-slicing, replicas: 2}")
     for kind, made, others in ((node(), [P, Q, R], [P]), (shared, [pod(n, age=i) for i, n in enumerate("pqr")], [])):

@@ -300,17 +300,34 @@ def recorded(node: Node, pods: Iterable[Pod]) -> dict[Place, tuple[str, ...]]:
     by_name = {(pod.metadata.namespace, pod.metadata.name): pod for pod in pods}
     resources = {physical_id(offer.id): name for name, each in offers(node).items() for offer in each}
     found: dict[Place, tuple[str, ...]] = {}
+    told: list[tuple[Pod, str, str]] = []
     for device, usage in node.devices():
         owner = usage.owner
         named = by_name.get((owner.namespace, owner.pod)) if owner else None
         users = {pod.metadata.uid: "" for share in usage.shares if (pod := by_uid.get(share.uid))}
         if owner is not None and named is not None:
             users[named.metadata.uid] = owner.container
-        for uid, container in users.items():
-            place = _open_place(by_uid[uid], resources.get(device, ""), container, found)
-            if place is not None:
-                found[place] = (*found.get(place, ()), device)
-    return found | _reserved(pods, found)
+        told += [(by_uid[uid], device, container) for uid, container in users.items()]
+    # Containers that are named first: they know their device, the others take what the pod has beside.
+    for pod, device, container in sorted(told, key=lambda each: not each[2]):
+        place = _open_place(pod, resources.get(device, ""), container, found)
+        if place is not None:
+            found[place] = (*found.get(place, ()), device)
+    return found | _reserved(pods, found) | _together(node, pods, found)
+
+
+def _together(node: Node, pods: Iterable[Pod], found: Held) -> dict[Place, tuple[str, ...]]:
+    """Containers of which the topology says nothing: two of one pod on one shared card are one share of it."""
+    shared = {name for name, each in offers(node).items() if each and physical_id(each[0].id) != each[0].id}
+    beside: dict[tuple[str, str], tuple[str, ...]] = {}
+    for place, devices in found.items():
+        beside[place.uid, place.resource] = (*beside.get((place.uid, place.resource), ()), *devices)
+    return {
+        place: beside[place.uid, place.resource][:count]
+        for pod in pods
+        for place, count in _needs(pod).items()
+        if place.resource in shared and place not in found and (place.uid, place.resource) in beside
+    }
 
 
 def _reserved(pods: Sequence[Pod], found: Held) -> dict[Place, tuple[str, ...]]:
