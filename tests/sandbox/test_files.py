@@ -123,11 +123,11 @@ def test_a_record_outlives_the_files_it_was_made_from(tmp_path: Path) -> None:
     assert files.read(tmp_path / "home") == written
 
 
-@pytest.mark.parametrize("text", [None, "{a: ["])
-def test_a_scheduler_configuration_that_cannot_be_read_is_named(tmp_path: Path, text: str | None) -> None:
+@pytest.mark.parametrize("text", [None, b"{a: [", b"\xff\xfe", b"a: 2020-13-45"])
+def test_a_scheduler_configuration_that_cannot_be_read_is_named(tmp_path: Path, text: bytes | None) -> None:
     source = tmp_path / "own.yaml"
     if text:
-        source.write_text(text)
+        source.write_bytes(text)
     with pytest.raises(SandboxError, match=r"own\.yaml cannot be read") as refusal:
         files.scheduler_config(Place(tmp_path, PORTS, Spec(scheduler_config=source)))
     assert "--scheduler-config" in refusal.value.remedy
@@ -140,6 +140,21 @@ def test_a_file_that_is_no_scheduler_configuration_is_refused(tmp_path: Path, te
     with pytest.raises(SandboxError, match=r"own\.yaml is no KubeSchedulerConfiguration") as refusal:
         files.scheduler_config(Place(tmp_path, PORTS, Spec(scheduler_config=source)))
     assert "manifests/kube-scheduler/config.yaml" in refusal.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("part", "fault"),
+    [
+        ("clientConnection: []", "clientConnection that is no mapping"),
+        ("extenders: {a: b}", "extenders that are no list of mappings"),
+        ("extenders: [a]", "extenders that are no list of mappings"),
+    ],
+)
+def test_a_scheduler_configuration_of_another_form_is_refused(tmp_path: Path, part: str, fault: str) -> None:
+    source = tmp_path / "own.yaml"
+    source.write_text(f"kind: KubeSchedulerConfiguration\n{part}")
+    with pytest.raises(SandboxError, match=fault):
+        files.scheduler_source(source)
 
 
 def test_the_audit_log_leaves_out_reads_of_leases_and_no_writes() -> None:

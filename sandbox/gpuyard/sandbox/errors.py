@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 LINES_SHOWN = 12
@@ -31,6 +32,15 @@ class SandboxError(Exception):
         if self.remedy:
             lines.append(self.remedy)
         return "\n".join(lines)
+
+
+@contextlib.contextmanager
+def told(step: str, remedy: str) -> Iterator[None]:
+    """Tell of a file that cannot be read or written, or of a full disk, in the sandbox's own words."""
+    try:
+        yield
+    except OSError as error:
+        raise SandboxError(step, str(error), remedy=remedy) from error
 
 
 def all_lines(log: Path) -> list[str]:

@@ -75,7 +75,7 @@ def write(place: Place, record: Record) -> None:
 def scheduler_config(place: Place) -> dict[str, Any]:
     """The wanted KubeSchedulerConfiguration, pointed at this sandbox's API server and extender."""
     source = place.spec.scheduler_config
-    config = _load(source) if source else dict(DEFAULT_SCHEDULER)
+    config = scheduler_source(source) if source else dict(DEFAULT_SCHEDULER)
     config["leaderElection"] = {"leaderElect": False}
     config["clientConnection"] = {
         "qps": 500,
@@ -93,20 +93,33 @@ def scheduler_config(place: Place) -> dict[str, Any]:
     return config
 
 
-def _load(source: Path) -> dict[str, Any]:
+def scheduler_source(source: Path) -> dict[str, Any]:
+    """Read a KubeSchedulerConfiguration; a file that is none is a SandboxError, one sentence."""
     try:
         config = yaml.safe_load(source.read_text())
-    except (OSError, yaml.YAMLError) as error:
+    except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
         raise SandboxError(
             "scheduler configuration", f"{source} cannot be read: {error}",
             remedy="Name a YAML file that you can read with --scheduler-config.",
         ) from error  # fmt: skip
-    if not isinstance(config, dict) or config.get("kind") != DEFAULT_SCHEDULER["kind"]:
+    if fault := _fault(config):
         raise SandboxError(
-            "scheduler configuration", f"{source} is no KubeSchedulerConfiguration",
+            "scheduler configuration", f"{source} {fault}",
             remedy="manifests/kube-scheduler/config.yaml is one to begin with.",
         )  # fmt: skip
-    return config
+    return dict(config)
+
+
+def _fault(config: object) -> str:
+    """What is wrong with the parts of the configuration that we change; the rest is kube-scheduler's matter."""
+    if not isinstance(config, dict) or config.get("kind") != DEFAULT_SCHEDULER["kind"]:
+        return "is no KubeSchedulerConfiguration"
+    if not isinstance(config.get("clientConnection", {}), dict):
+        return "has a clientConnection that is no mapping"
+    extenders = config.get("extenders", [])
+    if not isinstance(extenders, list) or not all(isinstance(one, dict) for one in extenders):
+        return "has extenders that are no list of mappings"
+    return ""
 
 
 def _write_record(folder: Path, record: Record) -> None:

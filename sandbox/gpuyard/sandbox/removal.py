@@ -7,7 +7,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from gpuyard.sandbox import files, processes
-from gpuyard.sandbox.errors import SandboxError
+from gpuyard.sandbox.errors import told
 from gpuyard.sandbox.folders import SANDBOXES
 from gpuyard.sandbox.locks import held
 from gpuyard.sandbox.progress import Progress
@@ -29,15 +29,12 @@ def lock(folder: Path) -> Path:
 def at_work(folder: Path, say: Say) -> Iterator[None]:
     """Be the only one at work on a sandbox; a file that cannot be written is told in the sandbox's own words."""
     name = folder.name
-    try:
-        with held(lock(folder), lambda: say(f"another command is at work on sandbox {name}: waiting")):
-            yield
-    except OSError as error:
-        raise SandboxError(
-            f"files of sandbox {name}",
-            str(error),
-            remedy=f"Make {folder} writable, with room for a few hundred MB, and run the command again.",
-        ) from error
+    remedy = f"Make {folder} writable, with room for a few hundred MB, and run the command again."
+    with (
+        told(f"files of sandbox {name}", remedy),
+        held(lock(folder), lambda: say(f"another command is at work on sandbox {name}: waiting")),
+    ):
+        yield
 
 
 def remove(folder: Path, say: Say | None = None) -> bool:

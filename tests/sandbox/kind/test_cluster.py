@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from gpuyard.sandbox.tools import Tool
 
 
+ENGINE = "unix:///x"
+
+
 class World:
     """Engines and clusters that only remember what was asked of them."""
 
@@ -35,6 +38,7 @@ class World:
         self.networks = ["bridge"]
         self.systems: set[str] = set()
         monkeypatch.setattr("gpuyard.sandbox.kind.engines.engine", self._engine)
+        monkeypatch.setattr("gpuyard.sandbox.kind.engines.again", self._again)
         monkeypatch.setattr("gpuyard.sandbox.kind.engines.release", lambda *_: self.done.append("release"))
         monkeypatch.setattr("gpuyard.sandbox.kind.images.node", lambda *_: "an-image")
         monkeypatch.setattr("gpuyard.sandbox.binaries.ensure", self._ensure)
@@ -42,7 +46,6 @@ class World:
         monkeypatch.setattr(Cluster, "nodes", {"control-plane": "running"})
         monkeypatch.setattr(Cluster, "create", lambda one, *_: self.done.append(f"create {one.name}"))
         monkeypatch.setattr(Cluster, "delete", lambda one: self.done.append(f"delete {one.name}"))
-        monkeypatch.setattr(Docker, "answers", lambda _: self.engine_there)
         monkeypatch.setattr(Docker, "lines", lambda *_: self.networks)
         monkeypatch.setattr(Docker, "ask", lambda _, *words: self.done.append(" ".join(words)))
 
@@ -52,11 +55,17 @@ class World:
         self.systems = {tool.system for tool in tools.values()}
         return {}
 
-    def _engine(self, _: Folders, __: object, *, private: bool | None = None) -> Engine:
+    def _engine(self, _: Folders, __: object) -> Engine:
         if not self.engine_there:
             raise SandboxError("Docker engine", "none answers")
-        self.done.append(f"engine {private}")
-        return Engine(Docker({"DOCKER_HOST": "unix:///x"}), private=self.private)
+        self.done.append("engine")
+        return Engine(Docker({"DOCKER_HOST": ENGINE}), private=self.private, id="x")
+
+    def _again(self, before: Engine, _: Folders, __: object) -> Engine:
+        if not self.engine_there:
+            raise SandboxError("Docker engine", "the engine in which this sandbox was made: none answers")
+        self.done.append(f"{before.docker.name} again")
+        return before
 
     def up(self, name: str = "mine", nodes: int = 2) -> Cluster:
         return clusters.up(Spec(name=name, nodes=nodes), folders=self.folders, say=lambda _: None)
@@ -72,7 +81,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 
 def test_a_first_up_makes_it_and_remembers_it(world: World) -> None:
     cluster = world.up()
-    assert world.done == ["engine None", "create mine"]
+    assert world.done == ["engine", "create mine"]
     assert clusters.find("mine", folders=world.folders) == cluster
     assert clusters.names(folders=world.folders) == ["mine"]
 
@@ -96,7 +105,7 @@ def test_a_sandbox_that_does_not_answer_is_made_anew_where_it_was(world: World) 
     world.up()
     world.healthy = False
     world.up()
-    assert world.done[2:] == ["engine True", "create mine"]
+    assert world.done[2:] == [f"{ENGINE} again", "create mine"]
 
 
 def test_a_sandbox_wanted_otherwise_is_made_anew(world: World) -> None:
@@ -117,9 +126,10 @@ def test_down_of_the_last_one_lets_the_engine_go(world: World) -> None:
     world.up("two")
     world.done.clear()
     assert world.down("one")
-    assert world.done == ["delete one"]
+    assert world.done == [f"{ENGINE} again", "delete one"]
+    world.done.clear()
     assert world.down("two")
-    assert world.done == ["delete one", "delete two", "release"]
+    assert world.done == [f"{ENGINE} again", "delete two", "release"]
 
 
 def test_in_a_users_engine_the_network_that_we_made_goes_with_the_last_sandbox(world: World) -> None:
@@ -130,7 +140,7 @@ def test_in_a_users_engine_the_network_that_we_made_goes_with_the_last_sandbox(w
     world.down("one")
     world.done.clear()
     world.down("two")
-    assert world.done == ["delete two", "network rm kind", "release"]
+    assert world.done == [f"{ENGINE} again", "delete two", "network rm kind", "release"]
 
 
 def test_in_a_users_engine_a_network_that_was_there_stays(world: World) -> None:
@@ -139,7 +149,7 @@ def test_in_a_users_engine_a_network_that_was_there_stays(world: World) -> None:
     world.up()
     world.done.clear()
     world.down()
-    assert world.done == ["delete mine", "release"]
+    assert world.done == [f"{ENGINE} again", "delete mine", "release"]
 
 
 def test_down_of_nothing_says_so_and_still_cleans_up_after_a_crash(world: World) -> None:
@@ -155,12 +165,16 @@ def test_a_name_that_could_lead_elsewhere_is_refused(world: World, name: str) ->
     assert clusters.names(folders=world.folders) == ["mine"]
 
 
-def test_down_starts_the_engine_again_if_it_crashed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_down_without_the_engine_in_which_it_was_made_removes_nothing(world: World) -> None:
     world.up()
     world.done.clear()
-    monkeypatch.setattr(Docker, "answers", lambda _: False)
+    world.engine_there = False
+    with pytest.raises(SandboxError, match="in which this sandbox was made"):
+        world.down()
+    assert world.done == []
+    assert clusters.names(folders=world.folders) == ["mine"]
+    world.engine_there = True
     assert world.down()
-    assert world.done == ["engine True", "delete mine", "release"]
 
 
 def test_down_leaves_nothing(world: World) -> None:
@@ -191,7 +205,7 @@ def test_a_record_survives_being_written_and_read(world: World) -> None:
     found = clusters.find("mine", folders=world.folders)
     assert found
     assert found.record == cluster.record == Record(
-        spec=Spec(name="mine", nodes=7), engine={"DOCKER_HOST": "unix:///x"}, private=True, programs={}
+        spec=Spec(name="mine", nodes=7), engine={"DOCKER_HOST": ENGINE}, private=True, programs={}, engine_id="x"
     )  # fmt: skip
 
 
@@ -203,8 +217,8 @@ def test_the_report_tells_nodes_engine_and_address(world: World) -> None:
     assert [node["name"] for node in found["components"]] == ["control-plane"]
 
 
-@pytest.mark.parametrize("text", ["", "clusters: []", "a: [", "clusters: [{}]"])
-def test_a_kubeconfig_that_is_not_whole_has_no_address(tmp_path: Path, text: str) -> None:
-    (tmp_path / "kubeconfig").write_text(text)
+@pytest.mark.parametrize("text", [b"", b"clusters: []", b"a: [", b"clusters: [{}]", b"\xff\xfe", b"a: 2020-13-45"])
+def test_a_kubeconfig_that_is_not_whole_has_no_address(tmp_path: Path, text: bytes) -> None:
+    (tmp_path / "kubeconfig").write_bytes(text)
     assert server(tmp_path / "kubeconfig") == ""
     assert server(tmp_path / "missing") == ""

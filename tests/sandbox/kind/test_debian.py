@@ -68,6 +68,19 @@ def test_it_is_made_and_imported(commands: list[list[str]], base: Callable[..., 
     assert image.startswith("gpuyard.io/debian:bookworm-")
 
 
+def test_what_a_killed_run_has_left_is_removed(
+    tmp_path: Path, commands: list[list[str]], base: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = tmp_path / "images" / f"bookworm-{debian._key(architecture())}.partial"
+    (left / "root" / "half").mkdir(parents=True)
+    (left / "root" / "proc").mkdir()
+    monkeypatch.setattr(debian, "MOUNTS", tmp_path / "mounts")
+    debian.MOUNTS.write_text(f"proc {left}/root/proc proc rw 0 0\nproc /proc proc rw 0 0\n")
+    base()
+    assert commands[0] == ["umount", "--lazy", f"{left}/root/proc"]
+    assert [path.suffix for path in left.parent.iterdir()] == [".tar"]
+
+
 def test_another_engine_gets_it_from_the_cache(commands: list[list[str]], base: Callable[..., str]) -> None:
     base()
     base()

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 OURS = Docker({"DOCKER_HOST": "unix:///ours"})
+USERS = Docker({"DOCKER_CONTEXT": "default"})
 
 
 class Machine:
@@ -23,12 +24,18 @@ class Machine:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.users_engine = False
+        self.silence = "none answers"
+        self.id = "an engine"
         self.root_on_debian = True
+        self.root = True
         self.has_dockerd = True
         self.package_starts_one = False
         self.platform = "linux"
         self.done: list[str] = []
-        monkeypatch.setattr(Docker, "answers", lambda _: self.users_engine)
+        monkeypatch.setattr(Docker, "refusal", lambda _: "" if self.users_engine else self.silence)
+        monkeypatch.setattr(Docker, "id", property(lambda _: self.id))
+        monkeypatch.setattr(Docker, "pinned", lambda _: USERS)
+        monkeypatch.setattr("os.geteuid", lambda: 0 if self.root else 1000)
         monkeypatch.setattr("gpuyard.sandbox.kind.debian.can_install", lambda: self.root_on_debian)
         monkeypatch.setattr("gpuyard.sandbox.kind.debian.install", self._install)
         monkeypatch.setattr("shutil.which", lambda *_, **__: "/usr/sbin/it" if self.has_dockerd else None)
@@ -51,9 +58,10 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 @pytest.fixture
 def find(tmp_path: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Callable[..., engines.Engine]:
-    def call(*, private: bool | None = None) -> engines.Engine:
+    def call(before: engines.Engine | None = None) -> engines.Engine:
         monkeypatch.setattr("sys.platform", machine.platform)
-        return engines.engine(Folders(tmp_path), lambda _: None, private=private)
+        folders = Folders(tmp_path)
+        return engines.again(before, folders, print) if before else engines.engine(folders, print)
 
     return call
 
@@ -62,7 +70,7 @@ def test_the_engine_that_answers_is_used_and_nothing_is_started(
     machine: Machine, find: Callable[..., engines.Engine]
 ) -> None:
     machine.users_engine = True
-    assert find() == engines.Engine(Docker(), private=False)
+    assert find() == engines.Engine(USERS, private=False, id="an engine")
     assert machine.done == []
 
 
@@ -88,22 +96,51 @@ def test_a_cluster_in_our_engine_stays_there_though_another_answers_now(
     machine: Machine, find: Callable[..., engines.Engine]
 ) -> None:
     machine.users_engine = True
-    assert find(private=True).private
+    assert find(engines.Engine(OURS, private=True)) == engines.Engine(OURS, private=True)
+
+
+def test_a_cluster_in_an_engine_of_the_users_is_looked_for_there(
+    machine: Machine, find: Callable[..., engines.Engine]
+) -> None:
+    machine.users_engine = True
+    before = engines.Engine(Docker({"DOCKER_HOST": "tcp://far"}), private=False, id="an engine")
+    assert find(before) == before
+    assert machine.done == []
 
 
 def test_a_cluster_in_an_engine_that_is_gone_is_not_looked_for_elsewhere(
     machine: Machine, find: Callable[..., engines.Engine]
 ) -> None:
-    with pytest.raises(SandboxError, match="in which this sandbox was made does not answer"):
-        find(private=False)
+    with pytest.raises(SandboxError, match="in which this sandbox was made: none answers"):
+        find(engines.Engine(USERS, private=False, id="an engine"))
+    assert machine.done == []
+
+
+def test_another_engine_at_the_same_address_is_not_taken_for_that_of_the_cluster(
+    machine: Machine, find: Callable[..., engines.Engine]
+) -> None:
+    machine.users_engine = True
+    machine.id = "another engine"
+    with pytest.raises(SandboxError, match="made in another engine than now answers"):
+        find(engines.Engine(USERS, private=False, id="an engine"))
     assert machine.done == []
 
 
 def test_somebody_who_is_not_root_is_told_of_the_other_ground(
     machine: Machine, find: Callable[..., engines.Engine]
 ) -> None:
+    machine.root_on_debian = machine.root = False
+    machine.silence = "it does not let this user in"
+    wanted = r"does not let this user in(.|\n)*needs root on Debian: this user is not root(.|\n)*--ground processes"
+    with pytest.raises(SandboxError, match=wanted):
+        find()
+
+
+def test_root_elsewhere_is_told_what_lacks_and_of_the_other_ground(
+    machine: Machine, find: Callable[..., engines.Engine]
+) -> None:
     machine.root_on_debian = False
-    with pytest.raises(SandboxError, match=r"needs root on Debian(.|\n)*--ground processes"):
+    with pytest.raises(SandboxError, match=r"this machine has no apt-get(.|\n)*--ground processes"):
         find()
 
 

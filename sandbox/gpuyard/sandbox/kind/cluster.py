@@ -44,10 +44,13 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     spec: Spec
     engine: dict[str, str]
+    """The variables that lead to the engine, whatever the environment says by now."""
     private: bool
     programs: dict[str, Path]
     network: bool = False
     """Whether the network in a user's engine is of our making, so that the last `down` removes it."""
+    engine_id: str = ""
+    """What a user's engine calls itself: nothing is ever removed from another."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +67,13 @@ class Cluster:
 
     @property
     def docker(self) -> Docker:
-        """The engine in which its nodes are containers."""
+        """The docker command for the engine in which its nodes are containers."""
         return Docker(self.record.engine)
+
+    @property
+    def engine(self) -> Engine:
+        """The engine in which its nodes are containers."""
+        return engines.Engine(self.docker, private=self.record.private, id=self.record.engine_id)
 
     @property
     def kubeconfig(self) -> Path:
@@ -150,7 +158,7 @@ class Cluster:
         settings = self.folder / "settings"
         for part in (settings, self.folder / "logs"):
             part.mkdir(exist_ok=True)
-        source = yaml.safe_load(spec.scheduler_config.read_text()) if spec.scheduler_config else None
+        source = files.scheduler_source(spec.scheduler_config) if spec.scheduler_config else config.ours()
         _write(settings / "scheduler.yaml", config.scheduler(source, spec.extender_url))
         policy = spec.audit_policy or files.OURS / "audit-policy.yaml"
         (settings / "audit-policy.yaml").write_bytes(policy.read_bytes())
@@ -202,8 +210,7 @@ def down(name: str, *, folders: Folders | None = None, say: Say | None = None) -
     with removal.at_work(folder, say):
         cluster = find(name, folders=folders)
         if cluster:
-            if not cluster.docker.answers():
-                engines.engine(folders, say, private=cluster.record.private)
+            engines.again(cluster.engine, folders, say)
             cluster.delete()
             if cluster.record.network:
                 with contextlib.suppress(SandboxError):  # somebody else's cluster is in it by now
@@ -239,7 +246,7 @@ def _engine(folder: Path, before: Cluster | None, folders: Folders, say: Say) ->
     """The engine; the folder says from now on that it is needed, so no `down` of another sandbox stops it."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
-        return engines.engine(folders, say, private=before.record.private if before else None)
+        return engines.again(before.engine, folders, say) if before else engines.engine(folders, say)
     except SandboxError:
         with contextlib.suppress(OSError):
             folder.rmdir()
@@ -253,6 +260,7 @@ def _record(spec: Spec, engine: Engine, folders: Folders, say: Say) -> Record:
         spec=spec,
         engine=dict(engine.docker.variables),
         private=engine.private,
+        engine_id=engine.id,
         programs={name: found.path for name, found in programs.items()},
         network=not engine.private and _makes_network(engine.docker, folders),
     )

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gpuyard.sandbox.releases import Say
 
 SUITE = "bookworm"
+MOUNTS = Path("/proc/mounts")
 UNUSED = (
     "usr/share/doc",
     "usr/share/info",
@@ -43,7 +44,7 @@ def base(docker: Docker, folders: Folders, say: Say, arch: str = "") -> str:
     image = f"gpuyard.io/debian:{SUITE}-{_key(arch)}"
     if not docker.has(image):
         changes = ["--change", 'CMD ["bash"]', "--platform", f"linux/{arch}"]
-        docker.ask("import", *changes, str(_archive(folders, say, arch)), image)
+        docker.take_in(_archive(folders, say, arch), image, *changes)
     return image
 
 
@@ -104,17 +105,31 @@ def _make(archive: Path, say: Say, arch: str) -> None:
         )
     install(("debootstrap",), say)
     say(f"making a base image of Debian {SUITE} packages for {arch} (about a minute)")
-    with tempfile.TemporaryDirectory(dir=archive.parent) as folder:
-        root = Path(folder) / "root"
+    folder = archive.with_suffix(".partial")
+    _remove(folder)
+    root = folder / "root"
+    root.mkdir(parents=True)
+    try:
         _run(["debootstrap", *_variant(arch), SUITE, str(root)])
         if arch != architecture():
             _unpack_all(root)
         for path in UNUSED:
             _empty(root / path)
         (root / "etc" / "machine-id").write_text("")
-        partial = Path(folder) / "base.tar"
+        partial = folder / "base.tar"
         _run(["tar", "--numeric-owner", "--sort=name", "-C", str(root), "-cf", str(partial), "."])
         partial.rename(archive)
+    finally:
+        _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """Remove what a run makes, or one that was killed has left; then debootstrap's own mounts are in it."""
+    mounts = [line.split()[1] for line in MOUNTS.read_text().splitlines()]
+    for mount in reversed(mounts):
+        if Path(mount).is_relative_to(folder):
+            _run(["umount", "--lazy", mount])
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _unpack_all(root: Path) -> None:

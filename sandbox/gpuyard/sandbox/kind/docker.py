@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 from dataclasses import dataclass, field
@@ -17,29 +18,62 @@ PROGRAM = "docker"
 ANSWER_WITHIN = 10.0
 FIRST_WORD_WITHIN = 15.0
 
+# The variables by which the docker command finds an engine.
+HOST, CONTEXT = "DOCKER_HOST", "DOCKER_CONTEXT"
+LEADING = (HOST, CONTEXT, "DOCKER_TLS", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "DOCKER_CONFIG")
+# All that we put into an engine has a name of ours; what a user has there keeps its own.
+OURS = "gpuyard.io/"
+
 
 @dataclass(frozen=True)
 class Docker:
-    """One engine, by the variables that lead the docker command (and kind) to it."""
+    """One engine, by the variables that lead the docker command (and kind) to it; without any, the environment's."""
 
     variables: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment for programs that talk to this engine."""
-        return {**os.environ, **self.variables}
+        """The environment for programs that talk to this engine; no variable in it leads to another."""
+        others = LEADING if self.variables else ()
+        return {name: value for name, value in os.environ.items() if name not in others} | dict(self.variables)
 
     @property
     def name(self) -> str:
         """Where the engine is, for people."""
-        return self.variables.get("DOCKER_HOST", "your Docker engine")
+        return self.variables.get(HOST, "your Docker engine")
+
+    @property
+    def id(self) -> str:
+        """What the engine calls itself, as no other does; nothing if it does not say."""
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            return self._run("info", "--format", "{{.ID}}", timeout=ANSWER_WITHIN).stdout.strip()
+        return ""
+
+    def pinned(self) -> Docker:
+        """This engine by variables that lead to it whatever the environment says later."""
+        found = {name: os.environ[name] for name in LEADING if name in os.environ} | dict(self.variables)
+        if HOST in found:
+            found.pop(CONTEXT, None)
+        else:
+            with contextlib.suppress(SandboxError):  # another program in docker's place, which knows no contexts
+                found[CONTEXT] = self.ask("context", "inspect", "--format", "{{.Name}}")
+        return Docker(found)
 
     def answers(self) -> bool:
         """Whether an engine is there and lets us in."""
+        return not self.refusal()
+
+    def refusal(self) -> str:
+        """Why no engine is there for us, in words; nothing if one answers."""
         try:
-            return self._run("version", "--format", "{{.Server.Version}}", timeout=ANSWER_WITHIN).returncode == 0
-        except (OSError, subprocess.TimeoutExpired):
-            return False
+            done = self._run("version", "--format", "{{.Server.Version}}", timeout=ANSWER_WITHIN)
+        except subprocess.TimeoutExpired:
+            return f"it says nothing within {ANSWER_WITHIN:.0f} s"
+        except OSError:
+            return "there is no docker command"
+        if done.returncode:
+            return "it does not let this user in" if "permission denied" in done.stderr else "none answers"
+        return ""
 
     def ask(self, *arguments: str) -> str:
         """Run a docker command and return what it prints; a failure is a SandboxError with its last lines."""
@@ -65,9 +99,15 @@ class Docker:
 
     def build(self, context: Path, tag: str, labels: Mapping[str, str] | None = None, **values: str) -> None:
         """Build a folder's Dockerfile; its steps use the machine's network, so they reach what the machine reaches."""
+        _need_ours(tag)
         marks = [text for name, value in (labels or {}).items() for text in ("--label", f"{name}={value}")]
         settings = [text for name, value in values.items() for text in ("--build-arg", f"{name.upper()}={value}")]
-        self.ask("build", "--network", "host", "--tag", tag, *marks, *settings, str(context))
+        self.ask("build", "--force-rm", "--network", "host", "--tag", tag, *marks, *settings, str(context))
+
+    def take_in(self, archive: Path, image: str, *changes: str) -> None:
+        """Make an image of a file system's archive."""
+        _need_ours(image)
+        self.ask("import", *changes, str(archive), image)
 
     def pull(self, image: str) -> bool:
         """Fetch an image; False if its registry does not answer at once, or refuses."""
@@ -93,3 +133,9 @@ class Docker:
             env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
             timeout=timeout, check=False,
         )  # fmt: skip
+
+
+def _need_ours(image: str) -> None:
+    """Refuse to give an image a name that somebody else's may have: ValueError."""
+    if not image.startswith(OURS):
+        raise ValueError(f"{image!r} is not of ours: their names begin with {OURS}")

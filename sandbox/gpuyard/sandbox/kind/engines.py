@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import sys
 from dataclasses import dataclass
@@ -25,22 +26,41 @@ OTHER_GROUND = "Without Docker and root, `gpuyard sandbox up --ground processes`
 
 @dataclass(frozen=True)
 class Engine:
-    """An engine that answers; `private` if we started it and may stop it."""
+    """An engine that answers; `private` if we started it and may stop it, else `id` tells it from every other."""
 
     docker: Docker
     private: bool
+    id: str = ""
 
 
-def engine(folders: Folders, say: Say, *, private: bool | None = None) -> Engine:
-    """The engine to use. `private` asks for a certain one: that in which a cluster was made.
+def engine(folders: Folders, say: Say) -> Engine:
+    """The engine to use: that which answers, else one of our own.
 
     Raises SandboxError that says what is missing when there is none and we cannot start one.
     """
-    user = _of_user(say, private=private)
+    user = _of_user(say)
     if user:
         return user
     with _own(folders, say) as own:
         return Engine(own.start(say), private=True)
+
+
+def again(before: Engine, folders: Folders, say: Say) -> Engine:
+    """The engine in which a sandbox was made, and never another; one of our own is started if need be.
+
+    Raises SandboxError if a user's does not answer, or another one does in its place.
+    """
+    if before.private:
+        with _own(folders, say) as own:
+            if not own.docker.answers():
+                _need_own(say, before.docker.refusal())
+            return Engine(own.start(say), private=True)
+    remedy = f"Its containers are in {before.docker.name}: have that engine answer, and run the command again."
+    if refusal := before.docker.refusal():
+        raise SandboxError("Docker engine", f"the engine in which this sandbox was made: {refusal}", remedy=remedy)
+    if before.id not in ("", before.docker.id):
+        raise SandboxError("Docker engine", "this sandbox was made in another engine than now answers", remedy=remedy)
+    return before
 
 
 @contextlib.contextmanager
@@ -70,30 +90,31 @@ def _own(folders: Folders, say: Say) -> Iterator[PrivateEngine]:
         yield PrivateEngine(home)
 
 
-def _of_user(say: Say, *, private: bool | None = None) -> Engine | None:
+def _of_user(say: Say) -> Engine | None:
     """The engine that answers; None if we have to use our own."""
-    user = Docker()
-    if private is not True and user.answers():
-        return Engine(user, private=False)
-    if private is False:
-        raise SandboxError(
-            "Docker engine", "the engine in which this sandbox was made does not answer", remedy="Start Docker again."
-        )
-    _need_own(say)
-    # The package that was just installed may have started one.
-    return Engine(user, private=False) if private is None and user.answers() else None
+    refusal = Docker().refusal()
+    if refusal:
+        _need_own(say, refusal)
+        # The package that was just installed may have started one.
+        refusal = Docker().refusal()
+    if refusal:
+        return None
+    user = Docker().pinned()
+    return Engine(user, private=False, id=user.id)
 
 
-def _need_own(say: Say) -> None:
+def _need_own(say: Say, refusal: str) -> None:
+    """Have what an engine of our own needs; `refusal` tells why no other is there."""
     if sys.platform != "linux":
         raise SandboxError(
-            "Docker engine", f"none answers, and only on Linux can we start one (this is {sys.platform})",
+            "Docker engine", f"{refusal}, and only on Linux can we start one (this is {sys.platform})",
             remedy="Start Docker Desktop, or whatever engine you use, and run the command again.",
         )  # fmt: skip
     if not debian.can_install():
+        lacking = "this machine has no apt-get" if os.geteuid() == 0 else "this user is not root"
         raise SandboxError(
             "Docker engine",
-            "none answers, and starting one of our own needs root on Debian",
+            f"{refusal}, and starting one of our own needs root on Debian: {lacking}",
             remedy=f"Start Docker and run the command again. {OTHER_GROUND}",
         )
     if shutil.which("dockerd", path=debian.SYSTEM) is None or shutil.which("iptables", path=debian.SYSTEM) is None:

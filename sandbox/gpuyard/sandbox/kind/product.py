@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 from gpuyard.common.version import __version__
 from gpuyard.sandbox import kind
-from gpuyard.sandbox.errors import LINES_SHOWN, SandboxError
+from gpuyard.sandbox.errors import LINES_SHOWN, SandboxError, told
 from gpuyard.sandbox.folders import Folders
 from gpuyard.sandbox.kind import debian, engines, images
 from gpuyard.sandbox.locks import held
@@ -40,6 +40,11 @@ ASK_VERSION = "import sys; print('%d.%d' % sys.version_info[:2])"
 
 def build(docker: Docker, folders: Folders, say: Say, arch: str = architecture()) -> str:
     """Have the product image of this repository in the engine, and return its name."""
+    with told("product image", f"Make {folders.root} writable, with room for 1 GB, and run the command again."):
+        return _build(docker, folders, say, arch)
+
+
+def _build(docker: Docker, folders: Folders, say: Say, arch: str) -> str:
     image = IMAGE if arch == architecture() else f"{IMAGE}-{arch}"
     content = _content(REPOSITORY, arch)
     if content in _labels(docker, image):
@@ -48,6 +53,7 @@ def build(docker: Docker, folders: Folders, say: Say, arch: str = architecture()
     version = docker.ask("run", "--rm", "--network", "none", builder, "python3", "-c", ASK_VERSION)
     context = folders.root / "kind" / "product"
     with held(context.with_suffix(".lock")):
+        # What a run that was killed has left does not count.
         shutil.rmtree(context, ignore_errors=True)
         shutil.copytree(_wheelhouse(folders, version, arch, say), context / "wheels")
         shutil.copy(REPOSITORY / "Dockerfile", context)

@@ -43,5 +43,5 @@ def server(kubeconfig: Path) -> str:
     """Where a kubeconfig says that the API server listens; nothing if there is none yet."""
     try:
         return str(yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]["server"])
-    except (OSError, TypeError, LookupError, yaml.YAMLError):
+    except (OSError, TypeError, ValueError, LookupError, RecursionError, yaml.YAMLError):
         return ""
