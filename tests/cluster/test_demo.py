@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,21 +69,47 @@ def placed(name: str) -> set[str]:
 
 
 def wait_until_placed(name: str, pod: str) -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while pod not in placed(name):
         assert time.monotonic() < end, f"{pod} does not run"
         time.sleep(0.2)
 
 
-FIRST = {"red-train-1", "red-train-2", "red-notebook", "blue-train-1", "blue-notebook"}
+AT_ONCE = {"red-train-1", "red-train-2", "red-notebook", "blue-train-1", "blue-notebook"}
+ALL = AT_ONCE | {"red-train-3"}
+LIMIT = "queue red has a limit of 16 GPUs"
+
+
+def nodes_of(shown: str) -> dict[str, str]:
+    """Where the jobs of the first part were, by their names."""
+    return dict(re.findall(r"Allocating \d GPUs to (\S+) on node (\S+)$", shown, re.MULTILINE))
 
 
 def test_what_is_printed_is_what_happens(name: str, shown: str) -> None:
-    assert placed(name) == FIRST
-    for pod in FIRST:
+    assert placed(name) == ALL
+    for pod in ALL:
         assert re.search(rf"^\[ *[\d.]+ s\] {pod} runs on node-\d$", shown, re.MULTILINE)
-    assert re.search(r"red-train-3 waits: queue red has a limit of 16 GPUs$", shown, re.MULTILINE)
-    assert re.search(r"^red +12 +16 +16 +4$", shown, re.MULTILINE)
+    assert re.search(r"^red +12 +20 +20 +0$", shown, re.MULTILINE)
+
+
+def test_a_small_job_moves_for_a_large_one_and_both_are_told_of(shown: str) -> None:
+    first, second = nodes_of(shown)["training-job-1"], nodes_of(shown)["training-job-3"]
+    told = textwrap.dedent(f"""\
+        Starting consolidation phase
+        Moving training-job-2 (2 GPUs) from {first} to {second}
+        Creating 4 contiguous GPUs on {first}
+        Scheduling training-job-a (4 GPUs) on {first}
+    """)
+    assert textwrap.indent(told, "  ") in shown
+
+
+def test_who_waits_is_asked_about_and_runs_as_advised(shown: str) -> None:
+    said = [f"red-train-3 waits: {LIMIT}", "why? gpuyard explain pod/red-train-3 -n quickstart", f"OverLimit: {LIMIT}"]
+    said += ["raise the limit of queue red from 16 GPUs to 20 GPUs", "as advised: kubectl patch", "red-train-3 runs on"]
+    lines = " ".join(shown.split())
+    found = [lines.find(part) for part in said]
+    assert -1 not in found
+    assert found == sorted(found)
 
 
 def test_it_is_plain_text_of_eighty_columns(shown: str) -> None:
@@ -96,7 +123,7 @@ def test_the_default_scheduler_binds_and_says_why_not(name: str, shown: str) -> 
     assert cluster
     events = cluster.kubectl("get", "events", "--namespace", "quickstart", "-o", "wide")
     assert re.search(r"Scheduled +pod/red-train-1 +default-scheduler", events)
-    assert re.search(r"FailedScheduling +pod/red-train-3 +default-scheduler.*queue red has a limit of 16 GPUs", events)
+    assert re.search(rf"FailedScheduling +pod/red-train-3 +default-scheduler.*{LIMIT}", events)
 
 
 def test_a_second_time_it_is_harmless(name: str, shown: str) -> None:  # noqa: ARG001 - it must have run
@@ -104,24 +131,24 @@ def test_a_second_time_it_is_harmless(name: str, shown: str) -> None:  # noqa: A
     assert before
     running = before.processes
     again = demo("--name", name)
-    assert placed(name) == FIRST
+    assert placed(name) == ALL
     after = find(name)
     assert after
     assert after.processes == running
-    assert "red-train-3 waits: queue red has a limit of 16 GPUs" in again
+    assert "training-job" not in again
+    assert re.search(r"^red +12 +20 +20 +0$", again, re.MULTILINE)
 
 
 def test_each_thing_to_try_works(name: str, shown: str) -> None:
-    why, delete, look, again, raised, _ = to_try(shown)
-    assert "queue red has a limit of 16 GPUs" in shell(shown, why)
+    lower, delete, again, why, top, leave, look = to_try(shown)
+    shell(shown, lower)
     shell(shown, delete)
-    wait_until_placed(name, "red-train-3")
-    assert "red-train-3" in shell(shown, look)
     shell(shown, again)
-    time.sleep(3)
-    assert "red-train-2" not in placed(name)
-    shell(shown, raised)
-    wait_until_placed(name, "red-train-2")
+    assert LIMIT in shell(shown, why)
+    assert re.search(r"red-train-3\b.*OverLimit", shell(shown, top))
+    shell(shown, leave)
+    wait_until_placed(name, "red-train-3")
+    assert re.search(r"red-train-3 .* node-\d", shell(shown, look))
 
 
 def test_down_leaves_nothing(name: str, shown: str) -> None:  # noqa: ARG001 - it must have run

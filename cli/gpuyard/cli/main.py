@@ -21,7 +21,7 @@ PARTS: Mapping[str, Part] = {
     "snapshot": Part("gpuyard.cli.snapshot:snapshot", "Keep what `gpuyard plan -f` reads of a cluster."),
     "gpu": Part("gpuyard.cli.gpu:gpu", "See and change the mock GPUs of a cluster."),
     "sandbox": Part("gpuyard.sandbox.cli:sandbox", "A real Kubernetes to try and test on, with mock GPU nodes."),
-    "demo": Part("gpuyard.sandbox.demo:demo", "Two teams share mock GPUs on a real control plane, told as it happens."),
+    "demo": Part("gpuyard.cli.demo:demo", "Queues at work on a real control plane with mock GPUs, told as it happens."),
     "doctor": Part("gpuyard.cli.doctor:doctor", "What is wrong with gpuyard in a cluster, and what helps."),
     "certificates": Part(
         "gpuyard.cli.certificates:certificates", "What kube-scheduler and the extender know each other by."

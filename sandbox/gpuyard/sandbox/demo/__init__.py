@@ -1,3 +1,4 @@
-"""`gpuyard demo`: two teams, one cluster, the default kube-scheduler; what happens is printed as it happens."""
+"""The demo: queues on the default kube-scheduler, on a cluster of its own; what happens is printed as it happens."""
 
-from gpuyard.sandbox.demo.command import demo as demo
+from gpuyard.sandbox.demo.command import DEFAULT as DEFAULT
+from gpuyard.sandbox.demo.command import act as act

@@ -1,4 +1,4 @@
-"""The command `gpuyard demo`."""
+"""What `gpuyard demo` does: the sample `consolidation` from beginning to end, then two teams to go on with."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import asyncio
 import os
 import shlex
 import shutil
+import sys
+import textwrap
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,47 +15,44 @@ from typing import TYPE_CHECKING
 import click
 from gpuyard.common.kube.errors import KubeError
 from gpuyard.sandbox import kind, lifecycle
-from gpuyard.sandbox.cli import Failure, checked_name
-from gpuyard.sandbox.demo import kind_stage
+from gpuyard.sandbox.cli import Failure
+from gpuyard.sandbox.demo import consolidation, kind_stage
 from gpuyard.sandbox.demo.play import NAMESPACE, play
 from gpuyard.sandbox.demo.stage import manifests, set_up
 from gpuyard.sandbox.demo.telling import stamped
 from gpuyard.sandbox.errors import SandboxError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from gpuyard.sandbox.cluster import Cluster
+    from gpuyard.sandbox.demo.consolidation import Narrate
+    from gpuyard.sandbox.releases import Say
 
 
 DEFAULT = "demo"
 INTERRUPTED = 130
 
 TRY = (
-    "# why it waits is in the pod, where everybody looks for it",
-    "kubectl describe pod red-train-3 -n {namespace} | tail -2",
+    "# take the limit back: nobody loses anything, but who comes now waits",
+    "kubectl patch queues.scheduling.run.ai red --type merge \\",
+    """  -p '{{"spec":{{"resources":{{"gpu":{{"limit":16}}}}}}}}'""",
+    "kubectl delete pod red-train-3 -n {namespace}",
+    "kubectl apply --server-side -f {sample}/2-pods.yaml",
+    "# why it waits, and what would help, is for everybody to see",
+    "gpuyard explain pod/red-train-3 -n {namespace}",
+    "gpuyard top",
     "# somebody leaves the queue: the next one runs",
     "kubectl delete pod red-train-2 -n {namespace}",
-    "kubectl get pods -n {namespace} -o wide",
-    "# submit it again: now that one waits; a higher limit lets it run",
-    "kubectl apply --server-side -f {sample}/2-pods.yaml",
-    "kubectl patch queues.scheduling.run.ai red --type merge \\",
-    """  -p '{{"spec":{{"resources":{{"gpu":{{"limit":20}}}}}}}}'""",
     "kubectl get pods -n {namespace} -o wide",
 )
 """What to type next, in this order; each of it works as it stands."""
 
 
-@click.command()
-@click.option("--ground", type=click.Choice(["processes", "kind"]), default="processes", show_default=True)
-@click.option(
-    "--name", default=DEFAULT, show_default=True, callback=checked_name, help="Several demos run side by side."
-)
-@click.option("--down", is_flag=True, help="End the demo and leave nothing behind.")
-def demo(ground: str, name: str, *, down: bool) -> None:
-    """Two teams share mock GPUs by queue, on a real control plane; see who runs, who waits, and why."""
+def act(ground: str, name: str, narrate: Narrate, *, down: bool) -> None:
+    """Play the demo, or end it; `narrate` tells what happened in the cluster. A failure is one message."""
     try:
-        click.echo(_remove(ground, name) if down else _show(ground, name))
+        click.echo(_remove(ground, name) if down else _show(ground, name, narrate))
     except (SandboxError, KubeError) as error:
         raise Failure(str(error)) from error
     except KeyboardInterrupt:
@@ -67,14 +66,27 @@ def _remove(ground: str, name: str) -> str:
     return f"the demo {name} is removed" if found else f"there is no demo {name}"
 
 
-def _show(ground: str, name: str) -> str:
-    say, sample = _teller(), manifests() / "samples" / "quickstart"
-    cluster = kind_stage.set_up(name, say) if ground == "kind" else set_up(name, say)
+def _show(ground: str, name: str, narrate: Narrate) -> str:
+    say = _teller()
+    cluster = _stage(ground, name, say, narrate)
+    sample = manifests() / "samples" / "quickstart"
     tables = asyncio.run(play(cluster, sample, say))
     return f"\n{tables}\n\n{how_to_go_on(cluster, sample)}"
 
 
-def _teller() -> Callable[[str], None]:
+def _stage(ground: str, name: str, say: Say, narrate: Narrate) -> Cluster | kind.Cluster:
+    if ground == "kind":
+        return kind_stage.set_up(name, say)
+    cluster = set_up(name, say)
+    if not cluster.kubectl("get", "namespace", NAMESPACE, "--ignore-not-found", "-o", "name"):
+        # Else it has been played here.
+        told = consolidation.play(cluster, manifests(), say, narrate)
+        say("this is what happened, told by the objects of the cluster:")
+        click.echo("\n" + textwrap.indent(told, "  "))
+    return cluster
+
+
+def _teller() -> Say:
     begin = time.monotonic()
     return lambda text: click.echo(stamped(time.monotonic() - begin, text))
 
@@ -82,8 +94,9 @@ def _teller() -> Callable[[str], None]:
 def how_to_go_on(cluster: Cluster | kind.Cluster, sample: Path) -> str:
     """What to type next, and how to end it."""
     place = [f"export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}"]
-    if shutil.which("kubectl") is None:
-        place.append(f"export PATH={shlex.quote(str(cluster.program('kubectl').parent))}{os.pathsep}$PATH")
+    found = {"kubectl": cluster.program("kubectl").parent, "gpuyard": Path(sys.executable).parent}
+    missing = [folder for program, folder in found.items() if shutil.which(program) is None]
+    place += [f"export PATH={shlex.quote(str(folder))}{os.pathsep}$PATH" for folder in missing]
     end = _end(cluster.name, on_kind=isinstance(cluster, kind.Cluster))
     lines = [line.format(namespace=NAMESPACE, sample=_short(sample)) for line in TRY]
     return "\n".join(("Go on with", *_indented(place), "", "Try", *_indented(lines), "", f"End it with: {end}"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -13,6 +14,7 @@ from gpuyard.common.kube.errors import ApiError
 from gpuyard.common.kube.kubeconfig import load
 from gpuyard.common.kube.reflector import Reflector
 from gpuyard.common.kube.resources import NAMESPACES, NODES, PODS, QUEUES
+from gpuyard.sandbox.demo.asking import ask, question, raising
 from gpuyard.sandbox.demo.objects import Node, Pod, Queue
 from gpuyard.sandbox.demo.telling import nodes_table, pod_line, pods_table, queue_line, queues_table
 from gpuyard.sandbox.errors import SandboxError
@@ -44,9 +46,26 @@ async def play(cluster: Cluster | kind.Cluster, sample: Path, say: Say) -> str:
                 await view.create(thing)
             account = ("serviceaccount/default", "--namespace", NAMESPACE)
             await asyncio.to_thread(cluster.kubectl, "wait", "--for=create", "--timeout=20s", *account)
-            for pod in yaml.safe_load_all((sample / "2-pods.yaml").read_text()):
-                await view.submit(pod)
+            pods = list(yaml.safe_load_all((sample / "2-pods.yaml").read_text()))
+            new = [pod["metadata"]["name"] for pod in pods if await view.submit(pod)]
+            for name in new:
+                if view.waits(name):
+                    await _help(view, cluster, name, say)
             return view.tables()
+
+
+async def _help(view: View, cluster: Cluster | kind.Cluster, name: str, say: Say) -> None:
+    """Ask why a pod waits, and do what the answer advises."""
+    answer = await asyncio.to_thread(ask, cluster, name, NAMESPACE)
+    say(f"why? gpuyard {shlex.join(question(name, NAMESPACE))}")
+    say(answer.why)
+    for line in answer.advice:
+        say(f"- {line}")
+    if answer.limit is not None:
+        patch = raising(*answer.limit)
+        say(f"as advised: kubectl {shlex.join(patch)}")
+        await asyncio.to_thread(cluster.kubectl, *patch)
+        await view.placed(name)
 
 
 class View:
@@ -80,19 +99,38 @@ class View:
                 watch.cancel()
             await asyncio.gather(*self._watches, return_exceptions=True)
 
-    async def create(self, thing: dict[str, Any]) -> None:
-        """Create an object, unless it is there."""
+    async def create(self, thing: dict[str, Any]) -> bool:
+        """Create an object; whether it was not there yet."""
         try:
             namespace = thing["metadata"].get("namespace", "")
             await self._client.create(KINDS[thing["kind"]].within(namespace), thing)
         except ApiError as error:
             if not error.already_exists:
                 raise
+            return False
+        return True
 
-    async def submit(self, pod: dict[str, Any]) -> None:
-        """Create a pod, and wait until it runs or kube-scheduler has said why it does not."""
+    def waits(self, name: str) -> bool:
+        """Whether a pod has no node."""
+        pod = self._pods.store.get(f"{NAMESPACE}/{name}")
+        return pod is not None and not pod.spec.node_name
+
+    async def placed(self, name: str) -> None:
+        """Wait until a pod has a node."""
+        await self._until(
+            lambda: not self.waits(name),
+            DECIDED_WITHIN,
+            lambda: SandboxError(
+                f"pod {name}",
+                f"it does not run within {DECIDED_WITHIN:.0f} s, although it was done as advised",
+                remedy="Look at the logs that `gpuyard sandbox status` names.",
+            ),
+        )
+
+    async def submit(self, pod: dict[str, Any]) -> bool:
+        """Create a pod, and wait until it runs or kube-scheduler has said why it does not; whether it is new."""
         name = pod["metadata"]["name"]
-        await self.create(pod)
+        is_new = await self.create(pod)
         await self._until(
             lambda: self._decided(name),
             DECIDED_WITHIN,
@@ -102,6 +140,7 @@ class View:
                 remedy="Look at the logs that `gpuyard sandbox status` names.",
             ),
         )
+        return is_new
 
     def tables(self) -> str:
         """How things are."""

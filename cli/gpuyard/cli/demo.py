@@ -1,0 +1,21 @@
+"""`gpuyard demo`: the sandbox plays it, the words in which it is told are those of the story."""
+
+import click
+from gpuyard.cli.happened import happened
+from gpuyard.sandbox.cli import checked_name
+from gpuyard.sandbox.demo import DEFAULT, act
+
+
+@click.command()
+@click.option("--ground", type=click.Choice(["processes", "kind"]), default="processes", show_default=True)
+@click.option(
+    "--name", default=DEFAULT, show_default=True, callback=checked_name, help="Several demos run side by side."
+)
+@click.option("--down", is_flag=True, help="End the demo and leave nothing behind.")
+def demo(ground: str, name: str, *, down: bool) -> None:
+    """Jobs get mock GPUs by queue, on a real control plane; see who runs, who moves, who waits, and why.
+
+    A small job moves so that a large one fits, told as it happened; then two teams share the cluster, one pod waits,
+    and the advice of `gpuyard explain` lets it run. What runs then stays, to try things on.
+    """
+    act(ground, name, happened, down=down)

@@ -1,0 +1,121 @@
+"""Plays the sample `consolidation` as its readers would: kubectl apply, three times; a small job moves for a large one.
+
+The node that stays empty is cordoned meanwhile. Else the large job would simply start there, and nobody had to move.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from gpuyard.sandbox.errors import SandboxError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gpuyard.sandbox.cluster import Cluster
+    from gpuyard.sandbox.releases import Say
+
+Json = dict[str, Any]
+Narrate = Callable[[Sequence[Json], Sequence[Json]], str]
+"""Tells what happened between two looks at a cluster."""
+
+QUEUES, INITIAL, NEW = "1-queues.yaml", "2-initial-state.yaml", "3-new-workloads.yaml"
+KINDS = "nodes,namespaces,queues.scheduling.run.ai,podgroups.scheduling.run.ai,priorityclasses,plans.gpuyard.io,pods"
+JOBS = 6
+"""Pods of the whole sample."""
+
+WITHIN = 60.0
+POLL = 0.2
+
+
+def play(cluster: Cluster, manifests: Path, say: Say, narrate: Narrate) -> str:
+    """Play it from beginning to end, and leave nothing of it; what happened, told by the objects of the cluster."""
+    sample = manifests / "samples" / "consolidation"
+    clean(cluster, sample)
+    cluster.kubectl("apply", "-f", str(manifests / "priority-classes" / "priority-classes.yaml"))
+    say(f"kubectl apply -f {QUEUES}: two departments with two projects each")
+    cluster.kubectl("apply", "-f", str(sample / QUEUES))
+    say(f"kubectl apply -f {INITIAL}: four jobs, one after the other")
+    _start(cluster, sample)
+    empty = _empty_node(cluster)
+    say(f"{empty} is empty and would do for what comes: it is cordoned, so that others have to make room")
+    cluster.kubectl("cordon", empty)
+    try:
+        before = look(cluster)
+        say(f"kubectl apply -f {NEW}: two more jobs, one of which fits nowhere")
+        cluster.kubectl("apply", "-f", str(sample / NEW))
+        _until(lambda: _is_settled(cluster), "all jobs of the sample have their places")
+        told = narrate(before, look(cluster))
+    finally:
+        cluster.kubectl("uncordon", empty)
+    clean(cluster, sample)
+    return told
+
+
+def look(cluster: Cluster) -> list[Json]:
+    """The objects of the cluster that decide about pods."""
+    found: list[Json] = json.loads(cluster.kubectl("get", KINDS, "--all-namespaces", "-o", "json"))["items"]
+    return found
+
+
+def clean(cluster: Cluster, sample: Path) -> None:
+    """Take the sample's objects away, the last ones first."""
+    for name in (NEW, INITIAL, QUEUES):
+        cluster.kubectl("delete", "--ignore-not-found", "--wait=false", "-f", str(sample / name))
+    _until(lambda: not _pods(cluster), "the jobs of the sample are gone")
+    for name in _names(sample / QUEUES, "Namespace"):
+        cluster.kubectl("wait", "--for=delete", f"namespace/{name}", f"--timeout={WITHIN:.0f}s")
+
+
+def _start(cluster: Cluster, sample: Path) -> None:
+    for name in _names(sample / QUEUES, "Namespace"):
+        cluster.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=20s", "--namespace", name)
+    for count, pod in enumerate(yaml.safe_load_all((sample / INITIAL).read_text()), 1):
+        cluster.kubectl("apply", "-f", "-", stdin=json.dumps(pod))
+        _until(lambda count=count: _placed(cluster) == count, f"{pod['metadata']['name']} runs")  # type: ignore[misc]
+
+
+def _names(file: Path, kind: str) -> list[str]:
+    return [thing["metadata"]["name"] for thing in yaml.safe_load_all(file.read_text()) if thing["kind"] == kind]
+
+
+def _pods(cluster: Cluster) -> list[Json]:
+    """The sample's pods: those of its projects."""
+    found: list[Json] = json.loads(cluster.kubectl("get", "pods", "--all-namespaces", "-o", "json"))["items"]
+    return [pod for pod in found if pod["metadata"]["namespace"].startswith("project-")]
+
+
+def _placed(cluster: Cluster) -> int:
+    return sum(bool(pod["spec"].get("nodeName")) for pod in _pods(cluster))
+
+
+def _empty_node(cluster: Cluster) -> str:
+    used = {pod["spec"].get("nodeName") for pod in _pods(cluster)}
+    nodes = cluster.kubectl("get", "nodes", "-o", "name").replace("node/", "").split()
+    return next(name for name in nodes if name not in used)
+
+
+def _is_settled(cluster: Cluster) -> bool:
+    """Whether everybody has a place, and no plan is under way."""
+    things = look(cluster)
+    pods = [one for one in things if one["kind"] == "Pod" and one["metadata"]["namespace"].startswith("project-")]
+    plans = [one for one in things if one["kind"] == "Plan"]
+    at_home = all(one["spec"].get("nodeName") and "deletionTimestamp" not in one["metadata"] for one in pods)
+    over = all((plan.get("status") or {}).get("state", "Running") != "Running" for plan in plans)
+    return len(pods) == JOBS and at_home and over
+
+
+def _until(holds: Callable[[], bool], what: str) -> None:
+    end = time.monotonic() + WITHIN
+    while not holds():
+        if time.monotonic() > end:
+            raise SandboxError(
+                "the sample consolidation",
+                f"not so within {WITHIN:.0f} s: {what}",
+                remedy="Look at the logs that `gpuyard sandbox status` names, and run the demo again.",
+            )
+        time.sleep(POLL)
