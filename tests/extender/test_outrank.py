@@ -2,9 +2,10 @@
 
 from datetime import UTC, datetime
 
-from gpuyard.extender.outrank import is_scarce, line_up
+import pytest
+from gpuyard.extender.outrank import is_scarce
 
-from tests.extender.builders import Bench, Json, node, pod, queue
+from tests.extender.builders import Bench, Json, group, node, pod, queue
 
 TODAY = 1_800_000_000
 
@@ -32,8 +33,8 @@ def bench(*things: Json, gpus: int = 4) -> Bench:
 
 def lined_up(of: Bench) -> Bench:
     """The planner has looked."""
-    turns = line_up(of.ledger.snapshot, of.config.engine)
-    of.verbs.outrank.line = tuple(turn for turn in turns if turn is not None)
+    for _ in of.verbs.outrank.line_up(of.ledger.snapshot, of.config.engine):
+        pass
     return of
 
 
@@ -125,8 +126,117 @@ def test_room_is_scarce_when_more_is_asked_for_than_is_free() -> None:
     assert is_scarce(bench(*first(5)).ledger.snapshot)
 
 
-def test_who_has_come_since_the_last_look_stands_in_no_line_yet() -> None:
-    (late,) = second(1)
-    of = bench(*first(3))
-    of.put(late)
+def test_where_few_wait_who_has_come_since_the_last_look_stands_in_line_at_once() -> None:
+    (early,) = second(1)
+    of = bench(early)
+    of.put(*(firsts := first(4)))
+    assert not of.passes(early)
+    assert all(of.passes(one) for one in firsts)
+
+
+def crowd(*more: Json, gpus: int = 20) -> Bench:
+    """More than are lined up within an answer: 20 of each queue, while the planner looks once."""
+    return bench(*first(20, age=5), *second(20, age=5), *more, gpus=gpus)
+
+
+def test_in_a_crowd_who_has_come_stands_where_it_goes_in_its_queue() -> None:
+    of = crowd(gpus=20)
+    better = waiting("better", "second", labels={"priorityClassName": "build-preemptible"})
+    last = waiting("last", "second", labels={"priorityClassName": "train"})
+    of.put(better, last)
+    assert of.passes(better)
+    assert not of.passes(last)
+    assert not of.passes(waiting("first-19", "first", age=5)), "the better one has taken the room of the last in line"
+
+
+def test_in_a_crowd_who_has_come_for_a_queue_without_a_line_stands_last() -> None:
+    of = crowd(gpus=39)
+    of.put(queue("third", quota=40), late := waiting("late", "third"))
+    assert not of.passes(late)
+    assert lined_up(of).passes(late), "the next look finds that it goes first"
+
+
+def in_line(of: Bench) -> set[str]:
+    line = of.verbs.outrank._line
+    return {pod.removeprefix("ns/") for pod in line.pods} if line else set()
+
+
+def test_in_a_crowd_only_those_join_the_line_who_start_alone_and_are_within_their_bounds() -> None:
+    of = crowd(gpus=39)
+    of.put(queue("full", limit=0), queue("free"))
+    of.put(
+        waiting("goes", "free"),
+        waiting("over", "full"),
+        waiting("gated", "free", schedulingGates=[{"name": "g"}]),
+        group("g", 2, "free"),
+        waiting("member", "free", annotations={"pod-group-name": "g"}),
+        waiting("plain", "free", 0),
+        waiting("elsewhere", "free", schedulerName="volcano"),
+        pod("ungoverned"),
+    )
+    before = in_line(of)
+    of.passes(waiting("second-19", "second", age=5))
+    assert in_line(of) - before == {"goes"}
+
+
+def test_in_a_crowd_who_is_gone_holds_nobody_back() -> None:
+    of = crowd(gpus=20)
+    late = pod("second-19", "second", created=born(5))
+    assert not of.passes(late)
+    of.drop(*first(20))
     assert of.passes(late)
+
+
+def test_what_happens_while_a_line_is_made_is_not_lost() -> None:
+    of = crowd(gpus=20)
+    steps = of.verbs.outrank.line_up(of.ledger.snapshot, of.config.engine)
+    for _ in range(30):
+        next(steps)
+    of.drop(*first(20))
+    late = pod("second-19", "second", created=born(5))
+    assert of.passes(late), "the old line knows"
+    of.ledger.lapse("ns/second-19", "uid-second-19")
+    for _ in steps:
+        pass
+    assert of.passes(late), "and so does the new one"
+
+
+def test_a_look_that_is_broken_off_leaves_the_line_as_it_was() -> None:
+    of = crowd(gpus=20)
+    steps = of.verbs.outrank.line_up(of.ledger.snapshot, of.config.engine)
+    next(steps)
+    steps.close()
+    assert not of.passes(pod("second-19", "second", created=born(5)))
+    assert of.passes(pod("first-19", "first", created=born(5)))
+
+
+def test_parts_of_gpus_are_asked_for_as_well() -> None:
+    halves = [waiting(f"half-{n}", "first", 0, annotations={"gpu-fraction": "0.5"}) for n in range(8)]
+    (other,) = second(1)
+    of = bench(*halves, other)
+    assert not of.passes(other)
+    assert bench(*halves[:6], other).passes(other)
+
+
+def test_parts_go_first_to_gpus_that_others_share_already() -> None:
+    on = {"annotations": {"gpu-fraction": "0.5"}, "labels": {"runai-gpu-group": "g"}}
+    halves = [waiting(f"half-{n}", "first", 0, annotations={"gpu-fraction": "0.5"}) for n in range(6)]
+    (other,) = second(1)
+    of = bench(pod("shares", "second", 0, on="n1", **on), *halves[:5], other)  # type: ignore[arg-type]
+    assert of.passes(other), "three GPUs are free, of which those who share need two"
+    assert not lined_up(bench(pod("shares", "second", 0, on="n1", **on), *halves[:6], other)).passes(other)  # type: ignore[arg-type]
+
+
+def test_of_too_many_changes_nothing_is_followed_until_the_next_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuyard.extender.ledger.TOUCHED", 30)
+    of, late = crowd(gpus=20), waiting("second-19", "second", age=5)
+    of.put(*(waiting(f"more-{n}", "second", age=4) for n in range(31)))
+    assert of.passes(late)
+    of.ledger.lapse("ns/second-19", "uid-second-19")
+    assert not lined_up(of).passes(late)
+
+
+def test_its_own_reservation_does_not_stand_in_its_way() -> None:
+    (other,) = second(1)
+    of = bench(*first(3), other)
+    assert [of.passes(other) for _ in range(3)] == [True] * 3

@@ -5,7 +5,6 @@ import pytest
 from gpuyard.extender import wire
 from gpuyard.extender.config import Consolidation, ExtenderConfig, Filter
 from gpuyard.extender.ledger import IN_FLIGHT
-from gpuyard.extender.outrank import Turn
 from gpuyard.extender.server import Unavailable
 from gpuyard.extender.wire import HostPriority, WireError
 from msgspec.structs import replace
@@ -333,9 +332,7 @@ NOMINATED = {"phase": "Pending", "nominatedNodeName": "n1"}
 @pytest.mark.row("E-31")
 def test_whoever_was_nominated_goes_before_those_who_rank_before_it() -> None:
     bench = Bench(node("n1"), queue("team"), pod("first", "team", 8), late := pod("late", "team", 8))
-    first = bench.ledger.entries["ns/first"].seen.pod
-    bench.verbs.outrank.line = (Turn("ns/first", (first,)),)
-    bench.ledger.offer(first, ["n1"], 0)
+    bench.ledger.offer(bench.ledger.entries["ns/first"].seen.pod, ["n1"], 0)
     assert not bench.passes(late)
     assert bench.refusals == ["Outranked"]
     assert bench.passes(pod("late", "team", 8, status=NOMINATED))

@@ -24,7 +24,7 @@ A key is a pod's name: a later pod of that name takes its place, an earlier one 
 was deleted: kube-scheduler may learn of that a moment after us, and ask for a pod that nobody will ever bind.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from enum import StrEnum
 from typing import NamedTuple
@@ -42,6 +42,9 @@ IN_FLIGHT = 1.0
 STRANGERS = 1000
 """Pods whose offers are remembered although no watch has shown them yet."""
 
+
+TOUCHED = 100_000
+"""Pods that are remembered to have changed, for who follows it; of more it would be no less work to begin anew."""
 
 BURIED = 4096
 """Deleted pods that are remembered: more than go in the time in which kube-scheduler may still ask about one."""
@@ -172,9 +175,12 @@ class Ledger:
         self._asleep: dict[str, str] = {}
         self._called: set[str] = set()
         self._kept: dict[str, str] = {}
+        self._flights: dict[str, tuple[Pod, tuple[str, ...]]] = {}
+        self._flying = 0
         self._offers: dict[str, Offered] = {}
         self._last_offer: frozenset[str] = frozenset()
         self._buried: dict[str, None] = {}
+        self._touched: set[str] | None = set()
         self._news = False
         self.promises = Promises(self._entries)
         """Room that unfinished plans keep."""
@@ -210,12 +216,9 @@ class Ledger:
         return self._asleep
 
     @property
-    def in_flight(self) -> Iterator[tuple[Pod, tuple[str, ...]]]:
+    def in_flight(self) -> Collection[tuple[Pod, tuple[str, ...]]]:
         """The pods that may land any moment, each with the nodes that filter returned."""
-        for key in self._until.keys() - self._kept.keys():
-            entry = self._entries[key]
-            if entry.reservation is not None and entry.reservation.grant.nodes:
-                yield entry.seen.pod, entry.reservation.grant.nodes
+        return self._flights.values()
 
     @property
     def doomed(self) -> frozenset[str]:
@@ -243,6 +246,26 @@ class Ledger:
     def is_gone(self, seen: Sighting) -> bool:
         """Whether this pod is known to have ended, or to be on its way out without ever having had a node."""
         return seen.pod.uid in self._buried or _news(self.latest(seen).pod) is Event.ENDED
+
+    def last_offer(self, pod: Pod) -> float | None:
+        """When kube-scheduler last offered this pod nodes; None: it has not."""
+        offered = self._offers.get(pod.key)
+        return offered.at if offered and offered.uid == pod.uid else None
+
+    @property
+    def flying(self) -> int:
+        """The whole GPUs that the pods in flight ask for."""
+        return self._flying
+
+    def flying_to(self, nodes: Collection[str], but: str = "") -> int:
+        """The whole GPUs that others than this one may take on some of these nodes any moment."""
+        flights = (pod.shape.gpus for pod, names in self.in_flight if any(map(nodes.__contains__, names)))
+        own = self._flights.get(but)
+        return sum(flights) - (own[0].shape.gpus if own and any(map(nodes.__contains__, own[1])) else 0)
+
+    def promised_on(self, nodes: Collection[str]) -> int:
+        """The whole GPUs that plans keep on these nodes."""
+        return sum(one.shape.gpus for one in self.promises.all if one.node in nodes)
 
     def latest(self, seen: Sighting) -> Sighting:
         """The newest that is known of this pod: what the ledger has, or `seen`."""
@@ -343,6 +366,7 @@ class Ledger:
             # Pods of one kind are offered the same nodes: thousands of names are kept once.
             self._last_offer = offered
         self._offers[pod.key] = Offered(pod.uid, self._last_offer, now)
+        self._touch(pod.key)
         if len(self._offers) > len(self._entries) + STRANGERS:
             self._offers = {key: one for key, one in self._offers.items() if key in self._entries}
 
@@ -359,6 +383,11 @@ class Ledger:
         if changed.promises != self._snapshot.promises:
             self.become(changed)
             self.promises.put(changed.promises)
+
+    def take_touched(self) -> AbstractSet[str] | None:
+        """The pods to which something has happened since the last time, by key; None: too many to tell."""
+        touched, self._touched = self._touched, set()
+        return touched
 
     def take_called(self) -> AbstractSet[str]:
         """The pods that were called since the last time, by key: they are to be woken whatever they were told."""
@@ -406,6 +435,12 @@ class Ledger:
         if len(self._buried) > BURIED:
             del self._buried[next(iter(self._buried))]
 
+    def _touch(self, key: str) -> None:
+        if self._touched is not None:
+            self._touched.add(key)
+            if len(self._touched) > TOUCHED:
+                self._touched = None
+
     def _is_past(self, seen: Sighting) -> bool:
         """Whether this is of an earlier pod of the same name."""
         entry = self._entries.get(seen.pod.key)
@@ -414,6 +449,7 @@ class Ledger:
     # --- the one place where a phase changes ---
 
     def _move(self, seen: Sighting, event: Event, granted: Reservation | None = None) -> None:
+        self._touch(seen.pod.key)
         old = self._entries.get(seen.pod.key)
         if old is not None and old.seen.pod.uid != seen.pod.uid:
             self._end(seen.pod.key, old.seen.pod.uid)
@@ -440,16 +476,29 @@ class Ledger:
         if entry.phase is Phase.BOUND:
             self._offers.pop(pod.key, None)
         self._kept.pop(pod.key, None)
+        self._land(pod.key)
         if entry.reservation is not None:
             self._until[pod.key] = entry.reservation.until
-            if entry.reservation.grant.node:
-                self._kept[pod.key] = entry.reservation.grant.node
+            self._hold(pod, entry.reservation.grant)
         if workload is not None:
             self._join(workload, pod.key)
         if old is None or old.counted != entry.counted:
             self._changes.put_pods((entry.counted,))
         if old is not None and old.seen.pod.workload != pod.workload:
             self._leave(old.seen.pod)
+
+    def _hold(self, pod: Pod, grant: Grant) -> None:
+        """Remember where a pod may land: on its own node, or on one of several."""
+        if grant.node:
+            self._kept[pod.key] = grant.node
+        elif grant.nodes:
+            self._flights[pod.key] = (pod, grant.nodes)
+            self._flying += pod.shape.gpus
+
+    def _land(self, key: str) -> None:
+        flight = self._flights.pop(key, None)
+        if flight is not None:
+            self._flying -= flight[0].shape.gpus
 
     def _join(self, workload: Workload, pod: str) -> None:
         known, team = self._teams.get(workload.key, (None, frozenset()))
@@ -463,6 +512,7 @@ class Ledger:
     def _remove(self, pod: Pod) -> None:
         for known in (self._entries, self._until, self._kept, self._offers, self._asleep):
             known.pop(pod.key, None)
+        self._land(pod.key)
         self._changes.drop_pods((pod.key,))
         self._leave(pod)
 

@@ -8,117 +8,237 @@
 Alive is who is new, was offered nodes a moment ago, or is about to be asked because something ended; not whom
 kube-scheduler, though there is room, never asks about (a volume, a port): those must not starve others.
 
-The line is the engine's. The planner lines up at each look; who has come since stands in no line yet.
+The line is the engine's. Where few wait it is made anew for each newcomer, else at each look of the planner; until then
+who has come stands in it by the order within the queue, or last where nobody of that queue does.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from gpuyard.engine.constraints import suited
-from gpuyard.engine.gang import starting_chunk
+from gpuyard.engine.gang import Team, starting_chunk
 from gpuyard.engine.line import WaitingLine
-from gpuyard.engine.model import GPU, Pod, State
+from gpuyard.engine.model import GPU, Pod, Shape, Workload
 from gpuyard.engine.plan import Cycle
 from gpuyard.engine.result import Reason, Waiting
 from gpuyard.engine.settings import Settings
 from gpuyard.engine.snapshot import Snapshot
-from gpuyard.extender.ledger import Ledger
+from gpuyard.extender.gatekeeper import Gatekeeper
+from gpuyard.extender.ledger import Entry, Ledger, Phase
+from gpuyard.extender.turns import Demand, Line, demand
+
+FEW = 16
+"""So many waiting workloads are lined up within an answer; more would take longer than one may."""
 
 
-class Turn(NamedTuple):
-    """A workload in line, with the pods that it starts next."""
+def line_up(snapshot: Snapshot, settings: Settings) -> Iterator[Line | None]:
+    """The line of those who wait, were there room for all; without those whose bounds do not let them go.
 
-    workload: str
-    pods: tuple[Pod, ...]
-
-    @property
-    def gpus(self) -> int:
-        """The whole GPUs that it asks for."""
-        return sum(pod.shape.gpus for pod in self.pods)
-
-
-def line_up(snapshot: Snapshot, settings: Settings) -> Iterator[Turn | None]:
-    """Who is served in which order, were there room for all; without those whose bounds do not let them go.
-
-    Others may do something between two values; None says only that it goes on.
+    It is the last value; None says that others may do something before it goes on.
     """
     cycle = Cycle(snapshot, settings)
-    line = WaitingLine(cycle.scratch)
-    for waiting in cycle.waiting():
-        line.push(waiting)
+    waiting = WaitingLine(cycle.scratch)
+    line = Line(_waiting(snapshot), snapshot.fleet.smallest_gpu)
+    for team in cycle.waiting():
+        waiting.push(team)
         yield None
-    while (team := line.pop()) is not None:
-        pods = starting_chunk(team, cycle.scratch.waits)
-        if cycle.starter.refusal(team, pods) is not None:
-            yield None
-            continue
-        workload = team.workload
+    while (next_one := waiting.pop()) is not None:
+        _take_turn(cycle, next_one, line)
+        yield None
+    yield line
+
+
+def _take_turn(cycle: Cycle, team: Team, line: Line) -> None:
+    pods, workload = starting_chunk(team, cycle.scratch.waits), team.workload
+    if cycle.starter.refusal(team, pods) is None:
         cycle.accounts.add(workload.queue or "", cycle.scratch.need(pods), fixed=not workload.preemptible)
-        yield Turn(workload.key, tuple(pods))
+        line.add(workload, tuple(pods))
 
 
 def is_scarce(snapshot: Snapshot) -> bool:
-    """Whether those who wait ask for more whole GPUs than are free."""
-    return _wanted(snapshot) > _free(snapshot) * GPU
+    """Whether those who wait ask for more GPUs than are free."""
+    return _wanted(snapshot) > _free(snapshot) * GPU + _shared(snapshot, snapshot.sharing)
+
+
+class Asker(NamedTuple):
+    """Who is asked about: a governed pod that its gates let through, and where it may go."""
+
+    snapshot: Snapshot
+    """The cluster in which it waits."""
+    workload: Workload
+    pod: Pod
+    offered: Collection[str]
 
 
 class Outrank:
-    """Asked by filter. `clock` never jumps; `today` says what time it is. The planner keeps `line` and `blocked`."""
+    """Asked by filter. `clock` never jumps; `today` says what time it is. The planner keeps `blocked`."""
 
     def __init__(self, ledger: Ledger, *, clock: Callable[[], float], today: Callable[[], float]) -> None:
-        self.line: tuple[Turn, ...] = ()
-        """Who waits, best first; empty while there is room for all."""
-        self.blocked: AbstractSet[str] = frozenset()
-        """The pods that kube-scheduler never asks about, though there is room."""
         self._ledger = ledger
         self._clock = clock
         self._today = today
+        self._line: Line | None = None
+        self._blocked: AbstractSet[str] = frozenset()
+        self._known: AbstractSet[str] = frozenset()
+        """Who waited when the line was made, in it or not."""
+        self._cut: AbstractSet[str] = frozenset()
+        """The queues of which not all that waited stand in line."""
+        self._missed: set[str] | None = None
+        """To whom something has happened while a new line is made."""
+        self._keeper = Gatekeeper()
         self._free = 0
         self._freed = float("-inf")
 
-    def outranked(self, snapshot: Snapshot, pod: Pod, offered: Collection[str], grace: float) -> Waiting | None:
-        """Why a pod that could go has to wait for others, if it has to; `snapshot` has it waiting."""
-        now = self._clock()
-        free = self._free_gpus(snapshot)
+    @property
+    def blocked(self) -> AbstractSet[str]:
+        """The pods that kube-scheduler never asks about, though there is room."""
+        return self._blocked
+
+    @blocked.setter
+    def blocked(self, pods: AbstractSet[str]) -> None:
+        self._blocked = pods
+        if self._line is not None:
+            self._line.pass_over(pods)
+
+    def line_up(self, snapshot: Snapshot, settings: Settings) -> Generator[None]:
+        """Make the line anew; others may do something between two values. While there is room for all there is none."""
+        touched = self._ledger.take_touched()
+        if not is_scarce(snapshot):
+            self._line = None
+            return
+        # What has happened so far is in the new line by itself; the old one is asked until that is made.
+        self._missed, line = (set(touched or ()) if self._line else set()), Line()
+        try:
+            for made in line_up(snapshot, settings):
+                line = made or line
+                yield None
+            for pod in list(line.pods):
+                self._wake_up(line, self._ledger.entries.get(pod))
+                yield None
+            self._take_over(line, snapshot, settings)
+        finally:
+            self._missed = None
+
+    def _take_over(self, line: Line, snapshot: Snapshot, settings: Settings) -> None:
+        """Go on with a line that was made for `snapshot`, and with what has happened meanwhile."""
+        line.pass_over(self._blocked)
+        self._line, missed = line, self._missed
+        self._known = frozenset(key for names in snapshot.waiting.values() for key in names)
+        self._cut = {queue for queue, names in snapshot.waiting.items() if len(names) > line.turns_of(queue)}
+        self._missed = None
+        for key in missed or ():
+            self._follow(line, key, self._ledger.snapshot, settings)
+
+    def outranked(self, asker: Asker, settings: Settings, grace: float) -> Waiting | None:
+        """Why a pod that could go has to wait for others, if it has to."""
+        now, snapshot = self._clock(), asker.snapshot
+        free = _free(snapshot) - self._ledger.flying
         if free > self._free:
             # Whoever waits is asked about now, in whatever order.
             self._freed = now
         self._free = free
-        if not self.line or not pod.shape.gpus or _wanted(snapshot) <= free * GPU:
+        if _wanted(snapshot) <= free * GPU:
             return None
-        left = self._left(snapshot, offered)
-        for turn in self.line:
-            if turn.workload == pod.workload:
-                return None
-            if turn.gpus <= left and self._competes(snapshot, turn, offered, now, grace):
-                left -= turn.gpus
-                if left < pod.shape.gpus:
-                    return Waiting(Reason.OUTRANKED)
-        return None
+        line = self._followed(asker, settings)
+        if line is None:
+            return None
+        line.bury(now - grace)
+        room = _Room(asker, self._ledger)
+        ahead = line.ahead(line.place_of(asker.workload), room.fits, alive_only=now - self._freed >= grace)
+        if not any(ahead) or room.serves(ahead, demand([asker.pod], snapshot.fleet.smallest_gpu)):
+            return None
+        return Waiting(Reason.OUTRANKED)
 
-    def _free_gpus(self, snapshot: Snapshot) -> int:
-        """The whole GPUs that are free on open nodes, less those in flight."""
-        return _free(snapshot) - sum(pod.shape.gpus for pod, _ in self._ledger.in_flight)
+    # --- the line, at each event ---
 
-    def _left(self, snapshot: Snapshot, offered: Collection[str]) -> int:
-        """The whole GPUs on the nodes that are offered, less those that are promised or in flight."""
-        here = [name for name in offered if name in snapshot.room]
-        promised = sum(one.shape.gpus for one in self._ledger.promises.all if one.node in offered)
-        flying = sum(pod.shape.gpus for pod, nodes in self._ledger.in_flight if not set(nodes).isdisjoint(offered))
-        return sum(max(0, snapshot.room[name].idle) for name in here) - promised - flying
+    def _followed(self, asker: Asker, settings: Settings) -> Line | None:
+        """The line as it is by now."""
+        touched = self._ledger.take_touched()
+        if touched is None:
+            # The next look makes it anew.
+            self._line = None
+            return None
+        if self._missed is not None:
+            self._missed.update(touched)
+        elif _waiting(asker.snapshot) <= FEW and (self._line is None or self._has_come(touched)):
+            for _ in self.line_up(asker.snapshot, settings):
+                pass
+            return self._line
+        if (line := self._line) is not None:
+            for key in touched:
+                self._follow(line, key, asker.snapshot, settings)
+        return line
 
-    def _competes(self, snapshot: Snapshot, turn: Turn, offered: Collection[str], now: float, grace: float) -> bool:
-        """Whether a workload is alive, and could take what is offered."""
-        first = turn.pods[0]
-        waits = (known := snapshot.pods.get(first.key)) is not None and known.state is State.PENDING
-        return waits and self._is_alive(first, now, grace) and _fits(snapshot, first, offered)
+    def _has_come(self, touched: Collection[str]) -> bool:
+        """Whether one of these waits, and did not when the line was made."""
+        entries = (self._ledger.entries.get(key) for key in touched)
+        return any(
+            entry.phase is Phase.PENDING and entry.seen.pod.workload and entry.seen.pod.workload not in self._known
+            for entry in entries
+            if entry is not None
+        )
 
-    def _is_alive(self, pod: Pod, now: float, grace: float) -> bool:
-        if pod.key in self.blocked:
+    def _follow(self, line: Line, key: str, snapshot: Snapshot, settings: Settings) -> None:
+        """Something has happened to a pod."""
+        entry, workload = self._ledger.entries.get(key), line.workload_of(key)
+        if entry is None or entry.phase is not Phase.PENDING:
+            line.leave(workload)
+        elif workload or self._joins(line, entry, snapshot, settings):
+            self._wake_up(line, entry)
+
+    def _joins(self, line: Line, entry: Entry, snapshot: Snapshot, settings: Settings) -> bool:
+        """Whether a pod stands in line from now on: one that starts alone, and that its bounds let go."""
+        workload, pod = entry.seen.workload, entry.seen.pod
+        if workload is None or workload.queue in self._cut or workload.key in self._known or not pod.waits:
             return False
-        is_new = self._today() - pod.created < grace or now - self._freed < grace
-        return is_new or bool(self._ledger.offered(pod, now - grace))
+        gang = workload.gang
+        alone = workload.governed and pod.shape.wants_gpu and not gang.parts and gang.minimum <= 1
+        if not alone or self._keeper.refusal(snapshot, settings, workload, pod) is not None:
+            return False
+        line.join(workload, pod)
+        return True
+
+    def _wake_up(self, line: Line, entry: Entry | None) -> None:
+        """Tell the line when a pod gave its last sign of life."""
+        if entry is not None:
+            pod = entry.seen.pod
+            line.sign_of_life(pod.key, self._clock() - max(0, self._today() - pod.created))
+            offered = self._ledger.last_offer(pod)
+            if offered is not None:
+                line.sign_of_life(pod.key, offered)
+
+
+class _Room:
+    """What is free on the nodes that are offered to one pod."""
+
+    def __init__(self, asker: Asker, ledger: Ledger) -> None:
+        self._snapshot, self._offered = asker.snapshot, asker.offered
+        everywhere = len(self._offered) >= len(self._snapshot.fleet.nodes)
+        left = self._largest = 0
+        for (idle, _), names in self._snapshot.slots.items():
+            if idle > 0 and (found := len(names) if everywhere else sum(name in self._offered for name in names)):
+                left += idle * found
+                self._largest = max(self._largest, idle)
+        others = ledger.promised_on(self._offered) + ledger.flying_to(self._offered, asker.pod.key)
+        self._left = (left - others) * GPU
+        self._shared = _shared(self._snapshot, [name for name in self._snapshot.sharing if name in self._offered])
+
+    def fits(self, shape: Shape) -> bool:
+        """Whether such a request could take something of it."""
+        if shape.shared and self._shared >= GPU // 2:
+            return True
+        least = max(shape.gpus, 1)
+        nodes = suited(self._snapshot.fleet, shape)
+        if nodes is None or self._largest < least:
+            return self._largest >= least
+        rooms = self._snapshot.room
+        return any(name in self._offered and rooms[name].idle >= least for name in nodes)
+
+    def serves(self, ahead: Demand, own: Demand) -> bool:
+        """Whether it is enough for those who go first, and for the pod as well."""
+        parts = max(0, ahead.parts + own.parts - self._shared)
+        return ahead.whole + own.whole + parts <= self._left
 
 
 def _free(snapshot: Snapshot) -> int:
@@ -126,12 +246,16 @@ def _free(snapshot: Snapshot) -> int:
     return sum(max(0, idle) * len(names) for (idle, _), names in snapshot.slots.items())
 
 
+def _shared(snapshot: Snapshot, nodes: Collection[str]) -> int:
+    """The milli-GPUs that are left of the GPUs that several share on these nodes."""
+    return sum(max(0, GPU - used) for name in nodes for used, _ in snapshot.sharing[name].values())
+
+
 def _wanted(snapshot: Snapshot) -> int:
     """The milli-GPUs that all who wait ask for."""
     return sum(use.requested.gpu - use.allocated.gpu for use in snapshot.own.values())
 
 
-def _fits(snapshot: Snapshot, pod: Pod, offered: Collection[str]) -> bool:
-    nodes = suited(snapshot.fleet, pod.shape)
-    within = offered if nodes is None else nodes.intersection(offered)
-    return any(name in snapshot.room and snapshot.room[name].idle >= pod.shape.gpus for name in within)
+def _waiting(snapshot: Snapshot) -> int:
+    """How many workloads wait."""
+    return sum(map(len, snapshot.waiting.values()))

@@ -12,7 +12,7 @@ from gpuyard.extender.gangs import Asked, Gangs, stands
 from gpuyard.extender.gatekeeper import Gatekeeper, governs
 from gpuyard.extender.ledger import Grant, Ledger, Sighting
 from gpuyard.extender.objects import Pod
-from gpuyard.extender.outrank import Outrank
+from gpuyard.extender.outrank import Asker, Outrank
 from gpuyard.extender.preempting import Claim, choose
 from gpuyard.extender.ranking import best, points
 from gpuyard.extender.server import Unavailable
@@ -116,12 +116,13 @@ class Verbs:
 
     def _outranked(self, asked: Asked) -> Waiting | None:
         """Why a pod for which no place is kept, and nobody was evicted, has to let others go first, if it has to."""
-        seen, grace = asked.seen, self._config().outrank.grace
-        if not grace or seen.workload is None or not seen.workload.governed:
+        config, seen = self._config(), asked.seen
+        if not config.outrank.grace or seen.workload is None or not seen.workload.governed:
             return None
         if seen.pod.nominated or self._ledger.place_kept(seen.pod):
             return None
-        return self.outrank.outranked(asked.snapshot, seen.pod, asked.offered, grace)
+        asker = Asker(asked.snapshot, seen.workload, seen.pod, asked.offered)
+        return self.outrank.outranked(asker, config.engine, config.outrank.grace)
 
     def _inherit(self, asked: Asked, promise: Promise) -> Grant | Refusal:
         """The promised node, once kube-scheduler offers it: it sees before us that the victims are gone."""

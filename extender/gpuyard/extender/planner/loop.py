@@ -21,11 +21,9 @@ from gpuyard.engine.kube.times import moment
 from gpuyard.engine.model import GPU, Pod, Promise
 from gpuyard.engine.plan import Cycle
 from gpuyard.engine.result import Bind
-from gpuyard.engine.settings import Settings
-from gpuyard.engine.snapshot import Snapshot
 from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.ledger import Ledger, Phase, Sighting
-from gpuyard.extender.outrank import Outrank, Turn, is_scarce, line_up
+from gpuyard.extender.outrank import Outrank
 from gpuyard.extender.planner.capacity import Capacity
 from gpuyard.extender.planner.checking import has_room, still_holds
 from gpuyard.extender.planner.deciding import decided
@@ -185,10 +183,9 @@ class Planner:
         snapshot = self._observer.snapshot(self._open_promises(), leaving, now, int(self._today()))
         self._waiting.turn_away(snapshot, settings)
         if not (any(snapshot.waiting.values()) or snapshot.torn):
-            self._outrank.line = ()
             await self._publish(Accounts.of(snapshot, settings.fairshare_k))
             return
-        self._outrank.line = await self._line_up(snapshot, settings)
+        await drain(self._outrank.line_up(snapshot, settings), self._clock)
         cycle = Cycle(snapshot, settings, spared=self._ledger.granted)
         await drain(cycle.steps(), self._clock)
         self._metrics.cycles.observe(self._clock() - now)
@@ -198,12 +195,6 @@ class Planner:
         await self._publish(cycle.accounts)
         if not await self._waiting.tell(cycle):
             self._observer.look_again()
-
-    async def _line_up(self, snapshot: Snapshot, settings: Settings) -> tuple[Turn, ...]:
-        if not is_scarce(snapshot):
-            return ()
-        turns = await drain(line_up(snapshot, settings), self._clock)
-        return tuple(turn for turn in turns if turn is not None)
 
     def _open_promises(self) -> list[Promise]:
         """The promises whose heirs have not been let through: those count where they go."""

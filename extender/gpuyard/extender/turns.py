@@ -1,0 +1,214 @@
+"""The line of those who wait for GPUs, kept at each event, and how much is asked for before any place in it.
+
+    the planner lines up            1   3   5   7   9 ...
+    who has come since          0   2   4   6   8   10     in the gap before whom it goes first in its queue
+
+Each kind of request has its sums over these numbers, so that a question costs steps by the number of kinds, not by how
+many wait. There are two sums of each: of all, and of those who are alive.
+"""
+
+import heapq
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple
+
+from gpuyard.engine.model import Pod, Shape, Workload
+from gpuyard.engine.snapshot import claim
+
+
+class Demand(NamedTuple):
+    """Milli-GPUs that are asked for as whole GPUs, and as parts of some."""
+
+    whole: int = 0
+    parts: int = 0
+
+    def plus(self, other: "Demand") -> "Demand":
+        """The sum of both."""
+        return Demand(self.whole + other.whole, self.parts + other.parts)
+
+
+def demand(pods: Iterable[Pod], gpu_memory: int) -> Demand:
+    """What these pods ask for, with GPUs of `gpu_memory` MiB."""
+    whole = parts = 0
+    for pod in pods:
+        asked = claim(pod.shape, gpu_memory).gpu
+        if pod.shape.shared:
+            parts += asked
+        else:
+            whole += asked
+    return Demand(whole, parts)
+
+
+Rank = tuple[int, int, str]
+"""The order within one queue: priority, age, name."""
+
+
+def rank(workload: Workload) -> Rank:
+    """Where a workload that starts alone stands among those of its queue."""
+    return (-workload.priority, workload.created, workload.key)
+
+
+class _Sums:
+    """Sums over numbered places (a Fenwick tree); only where somebody stands does it take up memory."""
+
+    def __init__(self, places: int) -> None:
+        self._places = places
+        self._tree: dict[int, int] = {}
+
+    def add(self, place: int, amount: int) -> None:
+        """Count so much more at a place."""
+        at, tree = place + 1, self._tree
+        while at <= self._places:
+            tree[at] = tree.get(at, 0) + amount
+            at += at & -at
+
+    def before(self, place: int) -> int:
+        """The sum over all places before this one."""
+        total, at, tree = 0, place, self._tree
+        while at:
+            total += tree.get(at, 0)
+            at &= at - 1
+        return total
+
+
+class _Kind:
+    """Requests that fit the same nodes, with what they ask for: of all, and of those who are alive."""
+
+    def __init__(self, shape: Shape, places: int) -> None:
+        self.shape = shape
+        self.everybody = (_Sums(places), _Sums(places))
+        self.alive = (_Sums(places), _Sums(places))
+
+
+class _Place(NamedTuple):
+    """A workload in line."""
+
+    at: int
+    kind: _Kind
+    demand: Demand
+    first: str
+    """The pod with which it stands and falls."""
+
+
+class Line:
+    """Who waits, best first. A workload is alive as long as the first of its pods has given a sign of life."""
+
+    def __init__(self, most: int = 0, gpu_memory: int = 0) -> None:
+        """For so many turns at most, where the smallest GPU has so many MiB."""
+        self._size = 2 * most + 1
+        self._gpu_memory = gpu_memory
+        self._places: dict[str, _Place] = {}
+        self._kinds: dict[object, _Kind] = {}
+        self._queues: dict[str, list[tuple[Rank, int]]] = {}
+        self._workload_of: dict[str, str] = {}
+        self._signs: dict[str, float] = {}
+        self._mute: AbstractSet[str] = frozenset()
+        self._ends: list[tuple[float, str]] = []
+
+    def turns_of(self, queue: str) -> int:
+        """How many of this queue were in line when it was made."""
+        return len(self._queues.get(queue, ()))
+
+    @property
+    def pods(self) -> Iterator[str]:
+        """The pods with which the turns stand and fall."""
+        return iter(self._workload_of)
+
+    def workload_of(self, pod: str) -> str:
+        """The workload whose place stands and falls with this pod; empty: none."""
+        return self._workload_of.get(pod, "")
+
+    def add(self, workload: Workload, pods: tuple[Pod, ...]) -> None:
+        """The next turn, when the line is made; those of one queue come in their order."""
+        at = 2 * len(self._places) + 1
+        self._put(workload, pods, at)
+        self._queues.setdefault(workload.queue or "", []).append((rank(workload), at))
+
+    def join(self, workload: Workload, pod: Pod) -> None:
+        """Somebody has come who starts alone."""
+        if workload.key not in self._places:
+            self._put(workload, (pod,), self.place_of(workload))
+
+    def leave(self, workload: str) -> None:
+        """Somebody does not wait any more."""
+        place = self._places.pop(workload, None)
+        if place is not None:
+            self._count(place, -1)
+            del self._workload_of[place.first]
+            self._signs.pop(place.first, None)
+
+    def pass_over(self, pods: AbstractSet[str]) -> None:
+        """These pods hold nobody back, and no others."""
+        changed = [key for key in pods ^ self._mute if key in self._workload_of]
+        for key in changed:
+            self._count(self._places[self._workload_of[key]], -1)
+        self._mute = pods
+        for key in changed:
+            self._count(self._places[self._workload_of[key]], 1)
+
+    def place_of(self, workload: Workload) -> int:
+        """Its place, or where it would go: before the first of its queue whom it goes before, else last."""
+        place = self._places.get(workload.key)
+        if place is not None:
+            return place.at
+        others = self._queues.get(workload.queue or "", [])
+        at = bisect_left(others, (rank(workload), 0))
+        return others[at][1] - 1 if at < len(others) else self._size - 1
+
+    def sign_of_life(self, pod: str, at: float) -> None:
+        """kube-scheduler has just offered nodes to this pod, or it is new."""
+        workload = self._workload_of.get(pod)
+        known = self._signs.get(pod)
+        if workload is None or (known is not None and known >= at):
+            return
+        self._signs[pod] = at
+        heapq.heappush(self._ends, (at, pod))
+        if known is None:
+            self._count_alive(self._places[workload], 1)
+
+    def bury(self, before: float) -> None:
+        """Those who have given no sign of life since then are taken for dead."""
+        while self._ends and self._ends[0][0] < before:
+            at, pod = heapq.heappop(self._ends)
+            if self._signs.get(pod) == at:
+                self._count_alive(self._places[self._workload_of[pod]], -1)
+                del self._signs[pod]
+
+    def ahead(self, place: int, fits: Callable[[Shape], bool], *, alive_only: bool) -> Demand:
+        """What those before this place ask for whose requests fit."""
+        total = Demand()
+        for kind in self._kinds.values():
+            whole, parts = kind.alive if alive_only else kind.everybody
+            found = Demand(whole.before(place), parts.before(place))
+            if any(found) and fits(kind.shape):
+                total = total.plus(found)
+        return total
+
+    def _put(self, workload: Workload, pods: tuple[Pod, ...], at: int) -> None:
+        shape = pods[0].shape
+        name = (shape.gpus, shape.fraction, shape.gpu_memory, shape.selector, shape.affinity, shape.tolerations)
+        kind = self._kinds.get(name)
+        if kind is None:
+            kind = self._kinds[name] = _Kind(shape, self._size)
+        place = _Place(at, kind, demand(pods, self._gpu_memory), pods[0].key)
+        self._places[workload.key] = place
+        self._workload_of[place.first] = workload.key
+        self._count(place, 1)
+
+    def _count(self, place: _Place, sign: int) -> None:
+        """Count what is asked for at a place, or no longer."""
+        if place.first not in self._mute:
+            _add(place.kind.everybody, place, sign)
+        if place.first in self._signs:
+            self._count_alive(place, sign)
+
+    def _count_alive(self, place: _Place, sign: int) -> None:
+        if place.first not in self._mute:
+            _add(place.kind.alive, place, sign)
+
+
+def _add(sums: tuple[_Sums, _Sums], place: _Place, sign: int) -> None:
+    for one, amount in zip(sums, place.demand, strict=True):
+        if amount:
+            one.add(place.at, sign * amount)
