@@ -65,6 +65,8 @@ class SmallCluster:
         self.going: dict[str, int] = {}
         self.evicted: list[str] = []
         self.limits: dict[str, float] = {}
+        self.hopeless: set[str] = set()
+        """Pods that the scheduler finds no node for, whatever is free."""
         self._uids = 0
         self.planner = Planner(
             cast("Client", self.api),
@@ -158,7 +160,7 @@ class SmallCluster:
         waiting = [name for name, one in self.pods.items() if not one["spec"]["nodeName"]]
         for name in self.chance.sample(waiting, len(waiting)):
             one = self.pods[name]
-            offered = [at for at in self.nodes if free[at] >= _gpus(one)]
+            offered = [at for at in self.nodes if free[at] >= _gpus(one) and name not in self.hopeless]
             names = (self.bench.filter(one, *offered).node_names or []) if offered else []
             if names:
                 free[names[0]] -= _gpus(one)

@@ -36,3 +36,23 @@ async def test_after_any_history_there_is_rest(seed: int, keep_nodes_empty: bool
     assert len(cluster.evicted) == len(set(cluster.evicted))
     assert cluster.bench.ledger.promises.all == ()
     assert not any("controllerrevisions" in path for path in cluster.api.objects)
+
+
+async def test_for_one_that_never_runs_somebody_has_to_go_seldom_and_ever_more_seldom() -> None:
+    cluster = SmallCluster(1, nodes=1)
+    cluster.queue("lent", 0)
+    cluster.queue("own", 8)
+    for number in range(8):
+        cluster.submit(f"old-{number}", "lent", 1, job=f"job-{number}")
+    await cluster.until_it_rests(60)
+    cluster.hopeless.add("claim")
+    cluster.submit("claim", "own", 1)
+    gone = []
+    for _ in range(4):
+        before = len(cluster.evicted)
+        for _ in range(1000):
+            await cluster.second()
+        gone.append(len(cluster.evicted) - before)
+    assert gone[0] <= 3
+    assert sum(gone[1:]) <= 3
+    assert cluster.held()["lent"] == 8, "what was freed for nothing is lent again"
