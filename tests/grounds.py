@@ -1,37 +1,53 @@
-"""Gets what the ground "processes" is made of before its tests ask for it: `python -m tests.grounds`.
+"""Gets what a ground is made of before its tests ask for it: `python -m tests.grounds processes | kind`.
 
 Also knows which sandboxes belong to a test run, so that none outlives it: a run's sandboxes carry its process id.
 """
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from gpuyard.sandbox import SandboxError, binaries, down, names
+from gpuyard.sandbox import SandboxError, binaries, down, kind, names
 from gpuyard.sandbox.components import PROGRAMS
 from gpuyard.sandbox.folders import Folders
-from gpuyard.sandbox.kind import cluster as kind
+from gpuyard.sandbox.kind import engines, images, product
 from gpuyard.sandbox.progress import Progress
 
 PREFIX = "tests"
 
 
-def main() -> int:
-    """Find, fetch or build the programs; 1 and one sentence if they cannot be had."""
+def main(arguments: Sequence[str]) -> int:
+    """Find, fetch or build what a ground needs; 1 and one sentence if it cannot be had."""
+    [ground] = arguments
     try:
-        found = binaries.ensure(PROGRAMS, Folders.of_user(), Progress())
+        for line in NEEDED[ground](Folders.of_user(), Progress()):
+            sys.stdout.write(f"{line}\n")
     except SandboxError as error:
-        return _refused(str(error))
+        return _refused(ground, str(error))
     except OSError as error:
-        return _refused(f"{error}; XDG_CACHE_HOME names another place")
-    for name, program in sorted(found.items()):
-        sys.stdout.write(f"{name:<24} {program.version:<10} {program.source}\n")
+        return _refused(ground, f"{error}; XDG_CACHE_HOME names another place")
     return 0
 
 
-def _refused(why: str) -> int:
-    sys.stderr.write(f"ground processes cannot be had: {why}\n")
+def _refused(ground: str, why: str) -> int:
+    sys.stderr.write(f"ground {ground} cannot be had: {why}\n")
     return 1
+
+
+def _programs(folders: Folders, say: Progress) -> Iterator[str]:
+    """Have the programs of the control plane; each with its version and where it was found."""
+    for name, program in sorted(binaries.ensure(PROGRAMS, folders, say).items()):
+        yield f"{name:<24} {program.version:<10} {program.source}"
+
+
+def _images(folders: Folders, say: Progress) -> Iterator[str]:
+    """Have the images of a node and of the product, in the engine that the tests will use."""
+    with engines.borrowed(folders, say, lambda: kind.names(folders=folders)) as engine:
+        yield images.node(engine, folders, say)
+        yield product.build(engine.docker, folders, say)
+
+
+NEEDED: dict[str, Callable[[Folders, Progress], Iterable[str]]] = {"processes": _programs, "kind": _images}
 
 
 def sweep() -> list[str]:
@@ -65,4 +81,4 @@ def _runs(pid: int) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

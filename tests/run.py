@@ -67,18 +67,20 @@ COVERED = ("tests/engine", "tests/cli", "-q", "-m", "not chance", "--cov", "--co
 # What has a limit of time that says something only on a quiet machine is marked so, and has stages of its own.
 QUIET, OTHERS = ("-m", "alone"), ("-m", "not alone")
 
-# Weights: on two cores, tests on real clusters do not run beside other tests, for they have time limits to keep.
+# Weights: on two cores, tests with many workers do not run beside each other, for they have time limits to keep; those
+# of kind mostly wait. What is built on a machine that has nothing yet goes first, for it would slow them all.
 STRENGTH = max(3, (os.cpu_count() or 2) + 1)
 STAGES = (
-    Stage("binaries", (tool("python", "-m", "tests.grounds"),), minutes=30),
+    Stage("binaries", (tool("python", "-m", "tests.grounds", "processes"),), minutes=30),
     Stage("lint", (*RUFF, LAYERS, YAML)),
     Stage("types", (tool("mypy"),)),
     Stage("coverage", (tool("python", "-m", "pytest", *COVERED),)),
-    stage_of("none", "unit", 15, "-q", *SPREAD, weight=2),
-    stage_of("processes", "processes", 30, "-v", *SPREAD, *OTHERS, after=("binaries",), weight=2),
-    stage_of("kind", "kind", 40, "-v", *OTHERS, after=("binaries",), weight=2),
+    stage_of("none", "unit", 20, "-q", *SPREAD, weight=2),
+    Stage("images", (tool("python", "-m", "tests.grounds", "kind"),), after=("binaries",), weight=2, minutes=40),
+    stage_of("processes", "processes", 45, "-v", *SPREAD, *OTHERS, after=("binaries",), weight=2),
+    stage_of("kind", "kind", 60, "-v", *OTHERS, after=("images",)),
     stage_of("processes", "scale", 15, "-v", *QUIET, after=("binaries",), alone=True),
-    stage_of("kind", "times", 15, "-v", *QUIET, after=("binaries",), alone=True),
+    stage_of("kind", "times", 15, "-v", *QUIET, after=("images",), alone=True),
 )
 # Before each commit: what is left to chance, and coverage by what is not, take as long again.
 QUICK = tuple(

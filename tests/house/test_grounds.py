@@ -5,10 +5,13 @@ import subprocess
 import sys
 
 import pytest
-from gpuyard.sandbox import binaries
+from gpuyard.sandbox import SandboxError, binaries
+from gpuyard.sandbox.kind import engines
 
 from tests import grounds
 from tests.grounds import leftovers
+from tests.plugins.catalog import GROUNDS
+from tests.run import STAGES
 from tests.sandbox.workshop import raising
 
 ALIVE, DEAD = 4711, 4712
@@ -38,7 +41,20 @@ def test_a_cache_that_cannot_be_written_is_one_sentence(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(binaries, "ensure", raising(OSError(30, "Read-only file system")))
-    assert grounds.main() == 1
+    assert grounds.main(["processes"]) == 1
     assert capsys.readouterr().err == (
         "ground processes cannot be had: [Errno 30] Read-only file system; XDG_CACHE_HOME names another place\n"
     )
+
+
+def test_a_machine_without_an_engine_is_told_in_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(engines, "borrowed", raising(SandboxError("Docker engine", "none answers")))
+    assert grounds.main(["kind"]) == 1
+    assert capsys.readouterr().err == "ground kind cannot be had: Docker engine: none answers\n"
+
+
+def test_every_ground_of_clusters_has_its_needs_made_before_its_tests() -> None:
+    commands = {command[-1] for stage in STAGES for command in stage.commands if "tests.grounds" in command}
+    assert commands == set(grounds.NEEDED) == set(GROUNDS[1:])
