@@ -10,7 +10,7 @@ from gpuyard.common.kube.resources import Resource
 
 GRANTED = "the extender has its rights"
 REVIEWS = Resource("authorization.k8s.io/v1", "subjectaccessreviews", "SubjectAccessReview")
-_READ = ("get", "list", "watch")
+_READ = ("list", "watch")
 
 
 class Right(NamedTuple):
