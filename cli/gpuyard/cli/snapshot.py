@@ -1,16 +1,21 @@
-"""`gpuyard snapshot`: keep what decides about the pods of a cluster, to plan with it elsewhere."""
+"""`gpuyard snapshot`: keep what decides about the pods of a cluster, and play it on a sandbox."""
 
+import sys
 from pathlib import Path
 
 import click
-from gpuyard.cli.calling import BAD_INPUT, calling, end, reaching
+from gpuyard.cli.calling import ANSWER_IS_NO, BAD_INPUT, calling, end, reaching
 from gpuyard.cli.files import STANDARD_INPUT
+from gpuyard.cli.formats import formatted, show
 from gpuyard.cli.live import document, survey
+from gpuyard.cli.loading import Loaded, kinds, load, strange_nodes
+from gpuyard.cli.playing import documents, flat, playable
+from gpuyard.common.kube.client import Client, Json
 
 
 @click.group()
 def snapshot() -> None:
-    """Keep what `gpuyard plan -f` reads of a cluster."""
+    """Keep what `gpuyard plan -f` reads of a cluster, and play it on a sandbox."""
 
 
 @snapshot.command()
@@ -30,3 +35,48 @@ def save(kubeconfig: str, context: str, file: str) -> None:
         Path(file).write_bytes(text)
     except OSError as error:
         end(f"{file}: cannot be written: {(error.strerror or str(error)).lower()}; name another file, or -", BAD_INPUT)
+
+
+@snapshot.command("load")
+@click.argument("file")
+@click.option("--anyway", is_flag=True, help="Also where nodes are that no sandbox plays: the pods may really run.")
+@formatted
+@reaching
+def load_file(file: str, kubeconfig: str, context: str, output: str, *, anyway: bool) -> None:
+    """Make the objects of FILE (-: standard input) on a sandbox, so that it stands as the cluster did.
+
+    Nodes are played, pods that had a node get it, the others wait for kube-scheduler; ended pods are left out. It may
+    be repeated: what is there stays. `gpuyard sandbox up --nodes 0` makes a sandbox without nodes of its own.
+    """
+    found = playable(_objects(file))
+
+    async def work(client: Client) -> Loaded | list[str]:
+        strange = [] if anyway else await strange_nodes(client)
+        return strange or await load(client, *found)
+
+    done = calling(work, kubeconfig, context)
+    if not isinstance(done, Loaded):
+        names = f"{done[0]} and {len(done) - 1} others are" if len(done) > 1 else f"{done[0]} is"
+        end(f"this is no sandbox: node {names} not played by one; --anyway loads it all the same", BAD_INPUT)
+    show(done, output, lambda: _told(done))
+    for line in done.refused:
+        click.echo(line, err=True)
+    if done.refused:
+        raise SystemExit(ANSWER_IS_NO)
+
+
+def _objects(file: str) -> list[Json]:
+    try:
+        text = sys.stdin.buffer.read() if file == STANDARD_INPUT else Path(file).read_bytes()
+        return [thing for each in documents(text) for thing in flat(each)]
+    except OSError as error:
+        end(f"{file}: {(error.strerror or str(error)).lower()}; name a file of `gpuyard snapshot save`", BAD_INPUT)
+    except ValueError as error:
+        end(f"{file}: {error}; name a file of `gpuyard snapshot save`", BAD_INPUT)
+
+
+def _told(done: Loaded) -> str:
+    lines = [f"made: {kinds(done.made)}"]
+    lines += [f"there already: {kinds(done.there_already)}"] if done.there_already else []
+    lines += [f"left out: {kinds(done.left_out)}"] if done.left_out else []
+    return "".join(f"{line}\n" for line in lines)
