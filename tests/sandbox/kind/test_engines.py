@@ -161,6 +161,15 @@ def test_a_borrowed_engine_is_stopped_unless_a_sandbox_needs_it(
     assert machine.done == done
 
 
+@pytest.mark.parametrize("broken", [SandboxError("docker build", "it failed"), KeyboardInterrupt()])
+def test_a_borrowed_engine_is_stopped_also_when_the_work_in_it_breaks_off(
+    machine: Machine, tmp_path: Path, broken: BaseException
+) -> None:
+    with pytest.raises(type(broken)), engines.borrowed(Folders(tmp_path), lambda _: None, lambda: False):
+        raise broken
+    assert machine.done == ["start", "stop"]
+
+
 def test_an_engine_of_the_users_is_borrowed_and_left_alone(machine: Machine, tmp_path: Path) -> None:
     machine.users_engine = True
     with engines.borrowed(Folders(tmp_path), lambda _: None, lambda: False) as engine:

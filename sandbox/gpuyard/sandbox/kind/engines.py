@@ -71,9 +71,11 @@ def borrowed(folders: Folders, say: Say, needed: Callable[[], object]) -> Iterat
         yield user
         return
     with _own(folders, say) as own:
-        yield Engine(own.start(say), private=True)
-        if not needed():
-            own.stop()
+        try:
+            yield Engine(own.start(say), private=True)
+        finally:
+            if not needed():
+                own.stop()
 
 
 def release(folders: Folders, say: Say) -> None:
