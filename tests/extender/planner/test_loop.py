@@ -200,6 +200,14 @@ async def test_whom_nobody_can_ever_evict_ends_the_plan_at_once(stage: Stage) ->
     assert stage.states() == ["Impossible"]
 
 
+async def test_whom_nobody_can_evict_is_not_chosen_again_and_again(stage: Stage) -> None:
+    stage.api.errors[eviction("new")] = TWO_BUDGETS
+    await stage.look()
+    await stage.look()
+    assert stage.evicted() == ["new", "old"], "the next in line goes in his place"
+    assert stage.states() == ["Impossible", "Running"]
+
+
 async def test_room_that_nobody_takes_is_given_up_after_a_while(stage: Stage) -> None:
     await stage.look()
     stage.gone(NEW)

@@ -71,6 +71,19 @@ def test_another_pod_of_that_name_begins_anew() -> None:
     assert refusals.offers(103, GRACE, today=TODAY) == {}
 
 
+def test_who_cannot_be_evicted_is_spared_for_longer_and_longer() -> None:
+    refusals = Refusals()
+    refusals.spare("ns/a", "uid-a", 0)
+    assert refusals.spared(FORGET - 1) == {"ns/a"}
+    assert refusals.next_change(1, GRACE) == FORGET
+    refusals.spare("ns/a", "uid-a", FORGET)
+    refusals.renew(known(), FORGET)
+    assert refusals.spared(3 * FORGET - 1) == {"ns/a"}
+    assert refusals.spared(3 * FORGET) == frozenset()
+    refusals.renew(known("another"), FORGET)
+    assert refusals.spared(FORGET) == frozenset()
+
+
 def test_whom_no_eviction_helps_waits_for_another_word_of_kube_scheduler() -> None:
     refusals = Refusals()
     refusals.bar("ns/a", "uid-a", "no volume")

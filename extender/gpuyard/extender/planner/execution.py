@@ -60,6 +60,8 @@ class Run:
     """Since when everybody has left."""
     woken: float = 0
     """When those whose places are free were last told."""
+    stubborn: Victim | None = None
+    """The one whom the API server does not let go."""
     refused: tuple[str, ...] = ()
     """The pods to which kube-scheduler does not offer their places."""
     back: set[str] = field(default_factory=set)
@@ -122,6 +124,7 @@ class Executor:
         run.held_since = now if run.held_since is None else run.held_since
         if outcome is Outcome.NEVER or now - run.held_since >= PATIENCE:
             run.why_not = f"{victim.pod} cannot be evicted: {error.message}"
+            run.stubborn = victim
         run.not_before = now + max(DELAYS[min(run.refusals, len(DELAYS) - 1)], error.retry_after)
         run.refusals += 1
         log.info("eviction-put-off", pod=victim.pod, plan=run.plan.name, reason=error.message)

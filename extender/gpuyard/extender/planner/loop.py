@@ -136,6 +136,9 @@ class Planner:
         await self._executor.advance(
             run, self._world(), ttl=config.promise.ttl, honor_budgets=config.honor_disruption_budgets
         )
+        if run.stubborn is not None:
+            self._observer.refusals.spare(run.stubborn.pod, run.stubborn.uid, self._clock())
+            run.stubborn = None
         if not run.plan.runs:
             del self._runs[run.plan.name]
         elif run.freed is not None:
@@ -186,7 +189,8 @@ class Planner:
             await self._publish(Accounts.of(snapshot, settings.fairshare_k))
             return
         await drain(self._outrank.line_up(snapshot, settings), self._clock)
-        cycle = Cycle(snapshot, settings, spared=self._ledger.granted)
+        spared = self._ledger.granted | self._observer.refusals.spared(now)
+        cycle = Cycle(snapshot, settings, spared=spared)
         await drain(cycle.steps(), self._clock)
         self._metrics.cycles.observe(self._clock() - now)
         await self._carry_out(cycle)

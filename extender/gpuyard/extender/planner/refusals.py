@@ -1,9 +1,10 @@
-"""What kube-scheduler does not offer, whatever the engine thinks: places that were refused, pods that fit nowhere.
+"""What others refuse, whatever the engine thinks: kube-scheduler a place or a pod, the API server an eviction.
 
     a plan's free place is not offered   the place is struck out for five minutes
     and again, for the same pod          the pod is blocked as well: 10, 20, 40, at most 60 minutes
     room, and nobody asks about the pod  it is blocked for five minutes, after `outrank.grace`
     no eviction would help, by its word  the pod is barred until kube-scheduler says something else
+    an eviction is refused for good      the victim is spared: 5, 10, 20, 40, at most 60 minutes
 
 Nobody is evicted, and no room is kept, for a pod that is blocked or barred. All but the last is forgotten after a
 while: what stood in the way (a port, a volume) may have gone.
@@ -53,6 +54,7 @@ class Refusals:
 
     def __init__(self) -> None:
         self._struck: dict[str, _Struck] = {}
+        self._spared: dict[str, _Struck] = {}
         self._idle: dict[str, _Idle] = {}
         self._barred: dict[str, _Barred] = {}
 
@@ -60,10 +62,11 @@ class Refusals:
 
     def strike(self, pod: str, uid: str, node: str, now: float) -> None:
         """kube-scheduler does not offer this pod the node that was promised to it."""
-        before = self._struck.get(pod)
-        if before is None or before.uid != uid:
-            before = _Struck(uid, frozenset(), 0, now)
-        self._struck[pod] = _Struck(uid, before.nodes | {node}, before.times + 1, now)
+        self._struck[pod] = _once_more(self._struck.get(pod), uid, now, node)
+
+    def spare(self, pod: str, uid: str, now: float) -> None:
+        """The API server does not let this pod be evicted."""
+        self._spared[pod] = _once_more(self._spared.get(pod), uid, now)
 
     def bar(self, pod: str, uid: str, verdict: str | None) -> None:
         """By kube-scheduler's word no eviction helps this pod; None: it has to be heard first."""
@@ -82,11 +85,10 @@ class Refusals:
 
     def renew(self, entries: Mapping[str, Entry], now: float) -> None:
         """Forget what concerns pods that are gone, what is long over, and whom kube-scheduler speaks of otherwise."""
-        self._struck = {
-            key: one
-            for key, one in self._struck.items()
-            if _is_known(key, one.uid, entries) and now < one.until + LONGEST
-        }
+        for of in (self._struck, self._spared):
+            for key, one in list(of.items()):
+                if not _is_known(key, one.uid, entries) or now >= one.until + LONGEST:
+                    del of[key]
         self._idle = {key: one for key, one in self._idle.items() if _is_known(key, one.uid, entries)}
         self._barred = {key: one for key, one in self._barred.items() if _is_still_said(key, one, entries)}
 
@@ -107,10 +109,14 @@ class Refusals:
         struck = (key for key, one in self._struck.items() if one.times > 1 and now < one.until)
         return frozenset((*idle, *struck, *self._barred))
 
+    def spared(self, now: float) -> frozenset[str]:
+        """The pods that nobody may evict at this time."""
+        return frozenset(key for key, one in self._spared.items() if now < one.until)
+
     def next_change(self, now: float, grace: float) -> float | None:
         """When the next pod will be blocked, or is given another chance."""
         ends = [one.since + after for one in self._idle.values() for after in (grace, FORGET)]
-        ends += [one.until for one in self._struck.values()]
+        ends += [one.until for one in (*self._struck.values(), *self._spared.values())]
         return min((end for end in ends if end > now), default=None)
 
     def offers(self, now: float, grace: float, *, today: int) -> Mapping[str, Offer]:
@@ -131,6 +137,12 @@ def recall(refusals: Refusals, plans: Iterable[Plan], entries: Mapping[str, Entr
             entry = entries.get(place.pod)
             if place.pod in plan.status.refused and entry is not None and entry.seen.pod.created <= ended:
                 refusals.strike(place.pod, entry.seen.pod.uid, place.node, now - max(0.0, today - ended))
+
+
+def _once_more(before: _Struck | None, uid: str, now: float, *nodes: str) -> _Struck:
+    if before is None or before.uid != uid:
+        return _Struck(uid, frozenset(nodes), 1, now)
+    return _Struck(uid, before.nodes.union(nodes), before.times + 1, now)
 
 
 def _is_known(key: str, uid: str, entries: Mapping[str, Entry]) -> bool:
