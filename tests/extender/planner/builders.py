@@ -52,6 +52,8 @@ class Api:
         self.objects: dict[str, Json] = {}
         self.calls: list[tuple[str, str]] = []
         self.errors: dict[tuple[str, str], KubeError] = {}
+        self.created = ""
+        """The time by its clock, for what is created from now on."""
 
     def put(self, path: str, body: Json) -> None:
         self.objects[path] = body
@@ -82,6 +84,8 @@ class Api:
         if path in self.objects:
             raise EXISTS
         made["metadata"].setdefault("uid", f"uid-of-{made['metadata']['name']}-{len(self.calls)}")
+        if self.created:
+            made["metadata"]["creationTimestamp"] = self.created
         self.objects[path] = made
         return made
 

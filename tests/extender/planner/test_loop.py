@@ -453,3 +453,20 @@ async def test_who_sleeps_and_could_go_is_woken_once_in_a_while() -> None:
         stage.bench.put(queue(label))
         await stage.look()
     assert stage.bench.ledger.take_called() == set()
+
+
+async def test_who_inherits_is_told_by_the_clock_of_the_api_server() -> None:
+    """Ours may be ahead of it: a pod that came after the plan, by its clock, looks older than the plan by ours."""
+    owned = {"ownerReferences": [{"uid": "job", "kind": "Job", "name": "job", "controller": True}]}
+    claim = pod("claim", "own", 4)
+    claim["metadata"] |= owned
+    stage = Stage(node("n1"), queue("lent", quota=4), queue("own", quota=4), OLD, NEW, claim)
+    stage.api.created = "2026-01-01T00:00:10Z"
+    await stage.look()
+    stage.gone(NEW)
+    stage.gone(claim)
+    heir = running("heir", "own", 4, "n1", age=11)
+    heir["metadata"] |= owned
+    stage.bench.put(heir)
+    await stage.look()
+    assert stage.states() == ["Kept"]

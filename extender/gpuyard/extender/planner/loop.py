@@ -124,7 +124,9 @@ class Planner:
     async def resume(self) -> None:
         """Go on from the Plan objects: what they keep is kept from now on."""
         plans = await self._store.load()
-        self._runs = {plan.name: self._runs.get(plan.name) or _resumed(plan) for plan in plans}
+        self._runs = {
+            plan.name: self._runs.get(plan.name) or Run(plan, _made(plan, 0), plan.spec.promises) for plan in plans
+        }
         if self._fresh:
             recall(self._observer.refusals, self._store.refused, self._ledger.entries, self._clock(), self._today())
             self._fresh = False
@@ -240,6 +242,8 @@ class Planner:
         self._keep_places()
         try:
             run.plan = await self._store.create(plan)
+            # Who inherits is told by creation times: those are of the API server's clock, not of ours.
+            run.since = _made(run.plan, run.since)
         except KubeError:
             del self._runs[plan.name]
             self._keep_places()
@@ -283,6 +287,7 @@ class Planner:
         await self._queues.write(statuses(self._ledger.snapshot, accounts))
 
 
-def _resumed(plan: Plan) -> Run:
-    since = moment(plan.metadata.creation_timestamp) if plan.metadata.creation_timestamp else 0
-    return Run(plan, since, plan.spec.promises)
+def _made(plan: Plan, otherwise: int) -> int:
+    """When a plan was written, by the API server's clock."""
+    written = plan.metadata.creation_timestamp
+    return moment(written) if written else otherwise
