@@ -107,6 +107,12 @@ def test_a_node_that_reports_no_gpus_for_a_while_costs_nobody_anything(yard: Yar
     report(yard, "node-4", gpus=0)
     try:
         yard.rests(lambda: not evicted(yard) and fair_share(yard, first) == "16", 5, "as if nothing were")
+        yard.cluster.kill(EXTENDER)
+        start_extender(yard.cluster)
+        yard.until(lambda: bool(yard.metrics().get("gpuyard_cycle_seconds_count")), 60, "a new one has decided")
+        yard.rests(
+            lambda: not evicted(yard) and fair_share(yard, first) == "16", 5, "who begins in the middle sees the same"
+        )
         assert "wish" not in yard.placed()
     finally:
         report(yard, "node-4", gpus=8)

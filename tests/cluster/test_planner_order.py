@@ -72,6 +72,7 @@ def test_whom_nothing_lets_run_starves_nobody(yard: Yard) -> None:
     yard.until(lambda: {f"b-{number}" for number in range(4)} <= yard.placed(), 30, "the second are served")
 
 
+@pytest.mark.alone
 @pytest.mark.row("Q-46")
 def test_a_queue_says_within_five_seconds_what_it_holds_and_is_due(yard: Yard) -> None:
     department = yard.queue("dept", quota=8)
