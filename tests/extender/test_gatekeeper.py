@@ -3,10 +3,11 @@
 from gpuyard.engine.result import Reason, Waiting
 from gpuyard.engine.settings import Settings
 from gpuyard.extender.gatekeeper import Gatekeeper
+from gpuyard.extender.ledger import Ledger
 
 from tests.extender.builders import Bench, Json, group, node, pod, queue, typed
 
-KEEPER = Gatekeeper()
+KEEPER = Gatekeeper(Ledger().promises)
 
 
 def refusal(bench: Bench, thing: Json, **settings: object) -> Waiting | None:

@@ -470,6 +470,18 @@ class Lives(RuleBasedStateMachine):
         assert dict(self.of.kept) == {entry.seen.pod.key: made.grant.node for entry, made in granted if made.grant.node}
         assert all(entry.phase in {Phase.EXPECTED, Phase.RESERVED} for entry, _ in granted)
 
+    @invariant()
+    def what_may_land_and_what_is_kept_is_known_by_node(self) -> None:
+        flights = [
+            entry.seen.pod
+            for entry in self.of.entries.values()
+            if entry.reservation and not entry.reservation.grant.node and entry.reservation.grant.nodes
+        ]
+        assert self.of.flying == sum(pod.shape.gpus for pod in flights)
+        for node in ("n1", "n2"):
+            assert {pod.key for pod in self.of.landing_on(node)} == {pod.key for pod in flights}
+            assert self.of.keeps(node, "") == (node in self.of.kept.values())
+
 
 TestLives = Lives.TestCase
 TestLives.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)

@@ -2,6 +2,7 @@
 
 import pytest
 from gpuyard.engine.model import Promise, Shape
+from msgspec.structs import replace
 
 from tests.extender.builders import Bench, Json, group, node, pod, queue
 
@@ -136,3 +137,78 @@ def test_a_gang_is_not_placed_on_what_is_promised_to_others(of: Bench) -> None:
     assert not of.passes(a)
     assert of.filter(b).node_names == ["n2"]
     assert {place for key, place in of.ledger.kept.items()} == {"n2"}
+
+
+def limited(limit: float, *things: Json, promises: tuple[Promise, ...] = ()) -> Bench:
+    made = Bench(node("n1"), node("n2"), queue("team", limit), *things)
+    made.ledger.put_promises(promises)
+    return made
+
+
+def test_what_is_promised_counts_in_the_bound_of_its_queue() -> None:
+    of = limited(8, pod("x", "team", 4), promises=(promise("x", gpus=4),))
+    assert not of.passes(pod("large", "team", 5), "n2")
+    assert of.refusals == ["OverLimit"]
+    assert of.passes(pod("y", "team", 4), "n2")
+    assert not of.passes(pod("z", "team", 1), "n2")
+    assert of.passes(pod("x", "team", 4), "n1"), "its own promise does not stand in its way"
+    of.ledger.put_promises([])
+    assert not of.passes(pod("z", "team", 1), "n2")
+
+
+def test_what_is_promised_counts_in_the_bound_of_the_department() -> None:
+    of = Bench(node("n1"), node("n2"), queue("dept", 8), queue("team", parent="dept"), queue("other", parent="dept"))
+    of.ledger.put_promises([promise("x", gpus=8)])
+    assert not of.passes(pod("p", "other"), "n2")
+    assert of.refusals == ["OverLimit"]
+
+
+def test_what_is_promised_to_a_pod_that_runs_as_yet_counts_once() -> None:
+    of = limited(8, pod("x", "team", 4, on="n2"), promises=(promise("x", gpus=4),))
+    assert of.passes(pod("y", "team", 4), "n2")
+
+
+def test_what_is_promised_counts_from_when_the_moved_pod_leaves() -> None:
+    moved = pod("x", "team", 4, on="n2")
+    of = limited(8, moved, promises=(promise("x", gpus=4),))
+    of.drop(moved)
+    assert not of.passes(pod("y", "team", 5), "n2")
+    of.put(heir := pod("x", "team", 4) | {"metadata": pod("x", "team")["metadata"] | {"uid": "uid-new"}})
+    assert of.passes(heir, "n1")
+    assert of.passes(pod("y", "team", 4), "n2"), "what it was granted counts instead of its promise"
+
+
+def test_only_what_is_not_preemptible_counts_against_the_quota() -> None:
+    fixed = promise("x", gpus=4)
+    of = Bench(node("n1"), node("n2"), queue("team", -1, 4))
+    of.ledger.put_promises([fixed])
+    assert of.passes(pod("a", "team", 4, fixed=True), "n2")
+    of = Bench(node("n1"), node("n2"), queue("team", -1, 4), pod("x", "team", 4, fixed=True))
+    of.ledger.put_promises([replace(fixed, workload="ns/x")])
+    assert not of.passes(pod("a", "team", 1, fixed=True), "n2")
+    assert of.passes(pod("b", "team", 1), "n2")
+
+
+def test_heirs_of_one_owner_do_not_stand_in_each_others_way() -> None:
+    note = {"annotations": {"kai.scheduler/batch-min-member": "2"}}
+    heirs = [owned(name, "job", 4) for name in ("a", "b")]
+    for heir in heirs:
+        heir["metadata"] |= note
+    of = limited(8, *heirs, promises=tuple(promise(name, owner="job", gpus=4) for name in ("old-1", "old-2")))
+    assert not of.passes(heirs[0], "n1")
+    assert of.passes(heirs[1], "n1"), "both have been offered their nodes"
+    assert of.passes(heirs[0], "n1")
+    assert of.used("team") == 8
+    assert "OverLimit" not in of.refusals
+
+
+@pytest.mark.parametrize("lapsed", [False, True])
+def test_what_is_promised_is_known_without_a_look_at_each_promise(*, lapsed: bool) -> None:
+    of = limited(-1, *(pod(f"x{n}", "team") for n in range(8)))
+    of.ledger.put_promises([promise(f"x{n}", gpus=1) for n in range(8)])
+    for number in range(4):
+        assert of.passes(pod(f"x{number}", "team"), "n1")
+    of.now = 61 if lapsed else 0
+    of.ledger.expire(of.now)
+    counted = {queue: amounts.gpu for (queue, _), amounts in of.ledger.promises.use.items()}
+    assert counted == {"team": 8000 if lapsed else 4000}

@@ -4,13 +4,16 @@ The gates read the queues' accounts. Here these are made once for a set of queue
 gate is about to look: a refused pod is asked about at almost every event of a busy cluster.
 """
 
+from collections.abc import Iterator
+
 from gpuyard.engine import gates
 from gpuyard.engine.accounts import Account, Accounts
 from gpuyard.engine.gang import Team, starting_chunk
-from gpuyard.engine.model import Amounts, Pod, Queue, State, Workload
+from gpuyard.engine.model import NOTHING, Amounts, Pod, Queue, State, Workload
 from gpuyard.engine.result import Waiting
 from gpuyard.engine.settings import Settings
 from gpuyard.engine.snapshot import UNUSED, Snapshot
+from gpuyard.extender.promises import Promises, Share
 
 
 def governs(settings: Settings, workload: Workload) -> bool:
@@ -19,9 +22,10 @@ def governs(settings: Settings, workload: Workload) -> bool:
 
 
 class Gatekeeper:
-    """Says why a pod may not start."""
+    """Says why a pod may not start; what plans promise to others counts in their queues already."""
 
-    def __init__(self) -> None:
+    def __init__(self, promises: Promises) -> None:
+        self._promises = promises
         self._queues: object = None
         self._accounts = Accounts({})
 
@@ -40,13 +44,25 @@ class Gatekeeper:
         for account in path:
             use = snapshot.use.get(account.name, UNUSED)
             account.allocated, account.fixed = use.allocated, use.fixed
-        for other in snapshot.nominated.values():
-            # Victims die for it: what they leave is no longer for anybody else of the queue.
-            if other.key != pod.key and (workload := snapshot.workloads.get(other.workload)):
-                for account in accounts.path(workload.queue or ""):
-                    if account in path:
-                        account.add(snapshot.claim_of(other), fixed=not workload.preemptible)
+        for queue, fixed, amounts in (*self._promised(team), *self._nominated(snapshot, pod)):
+            for account in accounts.path(queue):
+                if account in path:
+                    account.add(amounts, fixed=fixed)
         return gates.capacity(accounts, snapshot, team.workload, _need(snapshot, team, pod))
+
+    def _promised(self, team: Team) -> Iterator[Share]:
+        """What is promised to others than these."""
+        if self._promises.all:
+            yield from (Share(queue, fixed, amounts) for (queue, fixed), amounts in self._promises.use.items())
+            for own in self._promises.shares_of(team.pods):
+                yield own._replace(amounts=NOTHING.minus(own.amounts))
+
+    def _nominated(self, snapshot: Snapshot, pod: Pod) -> Iterator[Share]:
+        """What others are nominated for: victims die for it, so what they leave is for nobody else of the queue."""
+        for other in snapshot.nominated.values():
+            workload = snapshot.workloads.get(other.workload)
+            if other.key != pod.key and workload is not None:
+                yield Share(workload.queue or "", not workload.preemptible, snapshot.claim_of(other))
 
     def accounts(self, snapshot: Snapshot) -> Accounts:
         """The queues' accounts, without fair shares; only those on the way up from a pod asked about are up to date."""

@@ -24,15 +24,17 @@ A key is a pod's name: a later pod of that name takes its place, an earlier one 
 was deleted: kube-scheduler may learn of that a moment after us, and ask for a pod that nobody will ever bind.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from enum import StrEnum
 from typing import NamedTuple
 
 import msgspec
+from gpuyard.engine.kube.workloads import PREEMPTIBLE_BELOW
 from gpuyard.engine.model import Node, Pod, Promise, Queue, State, Workload
-from gpuyard.engine.snapshot import Draft, Snapshot
-from gpuyard.extender.promises import Promises
+from gpuyard.engine.snapshot import Draft, Snapshot, claim
+from gpuyard.extender.promises import Promises, Share
 from msgspec.structs import replace
 
 IN_FLIGHT = 1.0
@@ -135,6 +137,8 @@ class Reservation(msgspec.Struct, frozen=True):
     grant: Grant = Grant()
 
 
+_NO_PODS: Mapping[str, Pod] = {}
+
 UNASKED = 1 << 63
 """The version of a reservation made before kube-scheduler asked: no word of its on the pod is newer."""
 
@@ -177,6 +181,8 @@ class Ledger:
         self._kept: dict[str, str] = {}
         self._flights: dict[str, tuple[Pod, tuple[str, ...]]] = {}
         self._flying = 0
+        self._landing: dict[str, dict[str, Pod]] = {}
+        self._kept_on: Counter[str] = Counter()
         self._offers: dict[str, Offered] = {}
         self._last_offer: frozenset[str] = frozenset()
         self._buried: dict[str, None] = {}
@@ -219,6 +225,14 @@ class Ledger:
     def in_flight(self) -> Collection[tuple[Pod, tuple[str, ...]]]:
         """The pods that may land any moment, each with the nodes that filter returned."""
         return self._flights.values()
+
+    def landing_on(self, node: str) -> Collection[Pod]:
+        """The pods that may land on this node any moment."""
+        return self._landing.get(node, _NO_PODS).values()
+
+    def keeps(self, node: str, but: str) -> bool:
+        """Whether room on this node is reserved for one pod alone, another one than `but`."""
+        return self._kept_on[node] > (self._kept.get(but) == node)
 
     @property
     def doomed(self) -> frozenset[str]:
@@ -265,7 +279,7 @@ class Ledger:
 
     def promised_on(self, nodes: Collection[str]) -> int:
         """The whole GPUs that plans keep on these nodes."""
-        return sum(one.shape.gpus for one in self.promises.all if one.node in nodes)
+        return sum(gpus for node, gpus in self.promises.gpus.items() if node in nodes)
 
     def latest(self, seen: Sighting) -> Sighting:
         """The newest that is known of this pod: what the ledger has, or `seen`."""
@@ -382,7 +396,15 @@ class Ledger:
         changed = self.snapshot.with_promises(promises)
         if changed.promises != self._snapshot.promises:
             self.become(changed)
-            self.promises.put(changed.promises)
+            self.promises.put(changed.promises, self._share)
+
+    def _share(self, promise: Promise) -> Share:
+        """What a promise takes up in its queue, like the pod that it is for."""
+        snapshot = self.snapshot
+        node, workload = snapshot.fleet.nodes.get(promise.node), snapshot.workloads.get(promise.workload)
+        preemptible = workload.preemptible if workload else promise.priority < PREEMPTIBLE_BELOW
+        amounts = claim(promise.shape, node.gpu_memory if node else snapshot.fleet.smallest_gpu)
+        return Share(promise.queue, not preemptible, amounts)
 
     def take_touched(self) -> AbstractSet[str] | None:
         """The pods to which something has happened since the last time, by key; None: too many to tell."""
@@ -475,7 +497,6 @@ class Ledger:
             self._asleep.pop(pod.key, None)
         if entry.phase is Phase.BOUND:
             self._offers.pop(pod.key, None)
-        self._kept.pop(pod.key, None)
         self._land(pod.key)
         if entry.reservation is not None:
             self._until[pod.key] = entry.reservation.until
@@ -486,19 +507,29 @@ class Ledger:
             self._changes.put_pods((entry.counted,))
         if old is not None and old.seen.pod.workload != pod.workload:
             self._leave(old.seen.pod)
+        self.promises.look(pod.key)
 
     def _hold(self, pod: Pod, grant: Grant) -> None:
         """Remember where a pod may land: on its own node, or on one of several."""
         if grant.node:
             self._kept[pod.key] = grant.node
+            self._kept_on[grant.node] += 1
         elif grant.nodes:
             self._flights[pod.key] = (pod, grant.nodes)
             self._flying += pod.shape.gpus
+            for node in grant.nodes:
+                self._landing.setdefault(node, {})[pod.key] = pod
 
     def _land(self, key: str) -> None:
-        flight = self._flights.pop(key, None)
-        if flight is not None:
-            self._flying -= flight[0].shape.gpus
+        """Forget where a pod might have landed."""
+        node = self._kept.pop(key, "")
+        if node:
+            self._kept_on[node] -= 1
+        pod, nodes = self._flights.pop(key, (None, ()))
+        if pod is not None:
+            self._flying -= pod.shape.gpus
+        for name in nodes:
+            self._landing[name].pop(key, None)
 
     def _join(self, workload: Workload, pod: str) -> None:
         known, team = self._teams.get(workload.key, (None, frozenset()))
@@ -510,11 +541,12 @@ class Ledger:
             self._news |= bool(team)
 
     def _remove(self, pod: Pod) -> None:
-        for known in (self._entries, self._until, self._kept, self._offers, self._asleep):
+        for known in (self._entries, self._until, self._offers, self._asleep):
             known.pop(pod.key, None)
         self._land(pod.key)
         self._changes.drop_pods((pod.key,))
         self._leave(pod)
+        self.promises.look(pod.key)
 
     def _leave(self, pod: Pod) -> None:
         if pod.workload not in self._teams:

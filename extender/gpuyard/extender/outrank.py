@@ -86,7 +86,7 @@ class Outrank:
         """The queues of which not all that waited stand in line."""
         self._missed: set[str] | None = None
         """To whom something has happened while a new line is made."""
-        self._keeper = Gatekeeper()
+        self._keeper = Gatekeeper(ledger.promises)
         self._free = 0
         self._freed = float("-inf")
 

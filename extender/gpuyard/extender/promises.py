@@ -8,13 +8,22 @@ The heir is the pod that the promise names, while it waits; else the first of th
 kube-scheduler asks about. An open promise keeps its room from all but its heir; a taken one counts as its heir does.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
-from gpuyard.engine.model import Pod, Promise
+from gpuyard.engine.model import NOTHING, Amounts, Pod, Promise, State
 
 if TYPE_CHECKING:
     from gpuyard.extender.ledger import Entry
+
+
+class Share(NamedTuple):
+    """What a promise takes up in its queue."""
+
+    queue: str
+    fixed: bool
+    """Whether it is not preemptible."""
+    amounts: Amounts
 
 
 class Promises:
@@ -24,40 +33,97 @@ class Promises:
         self._entries = entries
         self.all: tuple[Promise, ...] = ()
         """All that stand."""
+        self.gpus: dict[str, int] = {}
+        """The whole GPUs that are promised, by node."""
+        self.use: dict[tuple[str, bool], Amounts] = {}
+        """What is promised to those who do not count yet, by queue and whether it is not preemptible."""
         self._by_pod: dict[str, Promise] = {}
         self._by_owner: dict[str, list[Promise]] = {}
+        self._by_node: dict[str, list[Promise]] = {}
         self._claimed: dict[tuple[str, str], str] = {}
+        self._shares: dict[tuple[str, str], Share] = {}
+        self._counted: set[tuple[str, str]] = set()
+        self._watched: dict[str, list[Promise]] = {}
 
-    def put(self, promises: Iterable[Promise]) -> None:
+    def put(self, promises: Iterable[Promise], share: Callable[[Promise], Share]) -> None:
         """These promises stand, and no others."""
         self.all = tuple(promises)
         self._by_pod = {promise.pod: promise for promise in self.all}
-        self._by_owner = {}
+        self._by_owner, self._by_node, self._watched = {}, {}, {}
+        self.gpus, self.use, self._counted = {}, {}, set()
+        self._shares = {_name(promise): share(promise) for promise in self.all}
+        self._claimed = {name: pod for name, pod in self._claimed.items() if name in self._shares}
         for promise in self.all:
             self._by_owner.setdefault(promise.owner, []).append(promise)
-        names = {_name(promise) for promise in self.all}
-        self._claimed = {name: pod for name, pod in self._claimed.items() if name in names}
+            self._by_node.setdefault(promise.node, []).append(promise)
+            self.gpus[promise.node] = self.gpus.get(promise.node, 0) + promise.shape.gpus
+            for pod in {promise.pod, self._claimed.get(_name(promise), promise.pod)}:
+                self._watched.setdefault(pod, []).append(promise)
+            self._count(promise)
+
+    def look(self, pod: str) -> None:
+        """Something has happened to this pod."""
+        for promise in self._watched.get(pod, ()):
+            self._count(promise)
 
     def of(self, pod: Pod) -> Promise | None:
         """What a waiting pod is promised; whoever of several heirs asks first gets it."""
+        promise = next(self._meant_for(pod), None)
+        if promise is not None and promise.pod != pod.key and self._claimed.get(_name(promise)) != pod.key:
+            self._claimed[_name(promise)] = pod.key
+            self._watched.setdefault(pod.key, []).append(promise)
+            self._count(promise)
+        return promise
+
+    def shares_of(self, pods: Iterable[Pod]) -> Iterable[Share]:
+        """What of `use` is for these pods, as far as they wait: nobody takes two, and no two take one."""
+        found: dict[tuple[str, str], Share] = {}
+        for pod in pods:
+            names = map(_name, self._meant_for(pod)) if pod.state is State.PENDING else ()
+            name = next((name for name in names if name in self._counted and name not in found), None)
+            if name is not None:
+                found[name] = self._shares[name]
+        return found.values()
+
+    def _meant_for(self, pod: Pod) -> Iterator[Promise]:
+        """What a waiting pod may inherit."""
         if named := self._by_pod.get(pod.key):
-            return named
+            yield named
+            return
         for promise in self._by_owner.get(pod.owner, ()) if pod.owner else ():
             if promise.shape == pod.shape and self._heir(promise) in (None, pod.key):
-                self._claimed[_name(promise)] = pod.key
-                return promise
-        return None
+                yield promise
 
     def open(self, pod: Pod) -> Iterator[Promise]:
         """The promises that keep room from this pod: all that are neither its own nor taken nor met."""
         own = self.of(pod) if self.all else None
         return (promise for promise in self.all if promise is not own and not self.is_taken(promise))
 
+    def open_on(self, node: str, own: Promise | None) -> Iterator[Promise]:
+        """The promises that keep room on a node from whoever has `own`."""
+        here = self._by_node.get(node, ())
+        return (promise for promise in here if promise is not own and not self.is_taken(promise))
+
     def is_taken(self, promise: Promise) -> bool:
         """Whether an heir of the promise counts on its node, granted or placed."""
-        keys = (promise.pod, self._claimed.get(_name(promise), ""))
-        found = (entry for key in keys if (entry := self._entries.get(key)))
-        return any(entry.counted.active and entry.counted.node == promise.node for entry in found)
+        return any(entry.counted.node == promise.node for entry in self._heirs_that_count(promise))
+
+    def _heirs_that_count(self, promise: Promise) -> Iterator["Entry"]:
+        """Those who have a place, be it the promised one, and count in their queue."""
+        for key in (promise.pod, self._claimed.get(_name(promise), "")):
+            entry = self._entries.get(key)
+            if entry is not None and (entry.reservation is not None or entry.seen.pod.active):
+                yield entry
+
+    def _count(self, promise: Promise) -> None:
+        """Count a promise in its queue for as long as nobody does for whom it is."""
+        name = _name(promise)
+        counts = next(self._heirs_that_count(promise), None) is None
+        if counts is not (name in self._counted):
+            queue, fixed, amounts = self._shares[name]
+            held = self.use.get((queue, fixed), NOTHING)
+            self.use[queue, fixed] = held.plus(amounts) if counts else held.minus(amounts)
+            (self._counted.add if counts else self._counted.discard)(name)
 
     def _heir(self, promise: Promise) -> str | None:
         """The waiting pod that the promise is for."""

@@ -5,7 +5,7 @@ nor of parts of GPUs. Where one of these is in play we count ourselves; a pod in
 may land on.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from gpuyard.engine.model import Pod, Shape
@@ -26,24 +26,34 @@ class Space:
 
     def __init__(self, view: Snapshot, ledger: Ledger, pod: Pod) -> None:
         self._view = view
+        self._ledger = ledger
+        self._pod = pod
         self._shape = pod.shape
-        self.promised = [(one.node, Part(one.shape, one.gpu_groups)) for one in ledger.promises.open(pod)]
-        """What plans keep for others, by node."""
-        self._flying = [(Part(other.shape), nodes) for other, nodes in ledger.in_flight if other.key != pod.key]
-        self._landing: dict[str, list[Part]] | None = None
-        self._kept = {node for key, node in ledger.kept.items() if key != pod.key} | {node for node, _ in self.promised}
-        self._unseen = self._kept.union(view.sharing)
-        for part, nodes in self._flying:
-            if part.shape.shared:
-                self._unseen.update(nodes)
+        self._own = ledger.promises.of(pod) if ledger.promises.all else None
 
-    def is_kept(self, nodes: Collection[str]) -> bool:
+    @property
+    def promised(self) -> Iterator[tuple[str, Part]]:
+        """What plans keep for others, by node."""
+        return ((one.node, Part(one.shape, one.gpu_groups)) for one in self._ledger.promises.open(self._pod))
+
+    def is_kept(self, nodes: Iterable[str]) -> bool:
         """Whether on one of these nodes room is kept for somebody else."""
-        return not self._kept.isdisjoint(nodes)
+        return any(map(self._keeps, nodes))
+
+    def _keeps(self, node: str) -> bool:
+        if self._ledger.keeps(node, self._pod.key):
+            return True
+        return next(self._ledger.promises.open_on(node, self._own), None) is not None
+
+    def _is_unseen(self, node: str) -> bool:
+        """Whether something there matters of which kube-scheduler knows nothing."""
+        if node in self._view.sharing or self._keeps(node):
+            return True
+        return any(pod.shape.shared and pod.key != self._pod.key for pod in self._ledger.landing_on(node))
 
     def fits(self, node: str, gone: Iterable[Pod] = ()) -> bool:
         """Whether the pod has room there now, as far as kube-scheduler cannot tell, once these others are gone."""
-        if not self._shape.shared and node not in self._unseen:
+        if not self._shape.shared and not self._is_unseen(node):
             return True
         return self.has_room(node, gone)
 
@@ -74,16 +84,13 @@ class Space:
         """Whether some GPU of a known node is taken."""
         return node in self._view.room and self._view.room[node].idle < self._view.fleet.nodes[node].gpus
 
-    def _others_on(self, node: str) -> Iterable[Part]:
+    def _others_on(self, node: str) -> Iterator[Part]:
         """What is promised on a node, and what may land there."""
-        if self._landing is None:
-            self._landing = {}
-            for name, part in self.promised:
-                self._landing.setdefault(name, []).append(part)
-            for part, nodes in self._flying:
-                for name in nodes:
-                    self._landing.setdefault(name, []).append(part)
-        return self._landing.get(node, ())
+        for one in self._ledger.promises.open_on(node, self._own):
+            yield Part(one.shape, one.gpu_groups)
+        for pod in self._ledger.landing_on(node):
+            if pod.key != self._pod.key:
+                yield Part(pod.shape)
 
 
 def _shared_gpus(room: Room, shape: Shape) -> tuple[str, ...]:

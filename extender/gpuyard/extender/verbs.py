@@ -74,7 +74,7 @@ class Verbs:
         self._clock = clock
         self._today = today
         self._count = count
-        self._gatekeeper = Gatekeeper()
+        self._gatekeeper = Gatekeeper(ledger.promises)
         self._gangs = Gangs(ledger)
         self.outrank = Outrank(ledger, clock=clock, today=today)
         """Knows who goes first where room is scarce."""

@@ -80,7 +80,7 @@ class Waker:
 
         Others may do something between two of them.
         """
-        snapshot, settings, keeper = self._ledger.snapshot, self._settings(), Gatekeeper()
+        snapshot, settings, keeper = self._ledger.snapshot, self._settings(), Gatekeeper(self._ledger.promises)
         asleep, kept = dict(self._ledger.asleep), called & self._ledger.kept.keys()
         for key in sorted(kept):
             yield snapshot.pods[key]
