@@ -20,7 +20,8 @@ from tests.mock.daemons import NAMESPACE, Mock, a_pod
 COUNT = 1000
 PER_NODE = 8
 AT_ONCE = 50
-PATIENCE = 420
+PATIENCE = 120
+"""Seconds without progress after which the rest is given up."""
 POOL = "nodePools: {all: {gpuProduct: Tesla-K80, gpuMemory: 11441, gpuCount: 8}}"
 Call = Callable[[Client], Coroutine[Any, Any, object]]
 
@@ -31,6 +32,7 @@ def figures() -> list[Figure]:
         began = time.monotonic()
         each(running, [creating(number) for number in range(COUNT * PER_NODE)])
         created = time.monotonic() - began
+        print(f"  {COUNT * PER_NODE} pods created in {created:.0f} s", flush=True)
         attributed = wait(running, COUNT * PER_NODE)
         took = time.monotonic() - began
         memory = {name: daemon.memory() for name, daemon in running.daemons.items()}
@@ -92,11 +94,14 @@ def each(mock: Mock, work: list[Call]) -> None:
 
 
 def wait(mock: Mock, pods: int, maps: int = 0) -> int:
-    """Until so many maps are there and so many pods are written in them; how many are."""
-    deadline = time.monotonic() + PATIENCE
-    while (found := written(mock)) != (max(maps, found[0]), pods) and time.monotonic() < deadline:
+    """Until so many maps are there and so many pods are written in them, or no more comes; how many are."""
+    best, since = written(mock), time.monotonic()
+    while best != (max(maps, best[0]), pods) and time.monotonic() - since < PATIENCE:
         time.sleep(2)
-    return found[1]
+        if (found := written(mock)) != best:
+            best, since = found, time.monotonic()
+            print(f"  {found[0]} maps, {found[1]} pods in them", flush=True)
+    return best[1]
 
 
 def written(mock: Mock) -> tuple[int, int]:
