@@ -4,7 +4,7 @@ import random
 
 import pytest
 from gpuyard.engine.model import GPU, Pod, Shape, Workload
-from gpuyard.extender.turns import Demand, Line, demand
+from gpuyard.extender.turns import AT_ONCE, Demand, Line, demand
 
 
 def workload(name: str, queue: str = "q", priority: int = 50, created: int = 0) -> Workload:
@@ -61,6 +61,17 @@ def test_only_who_gave_a_sign_of_life_is_alive_and_not_for_ever() -> None:
     assert ahead(of, "c", alive_only=True) == 1
     of.bury(10)
     assert (ahead(of, "c", alive_only=True), ahead(of, "c")) == (0, 2)
+
+
+def test_of_too_many_who_die_at_once_some_are_buried_later() -> None:
+    of = line(*(f"w{number}" for number in range(AT_ONCE + 2)))
+    for pod in of.pods:
+        of.sign_of_life(pod, 5)
+    last = f"w{AT_ONCE + 1}"
+    of.bury(6)
+    assert ahead(of, last, alive_only=True) in {1, 2}
+    of.bury(6)
+    assert ahead(of, last, alive_only=True) == 0
 
 
 def test_who_is_passed_over_counts_again_afterwards() -> None:

@@ -89,6 +89,7 @@ class Outrank:
         self._keeper = Gatekeeper(ledger.promises)
         self._free = 0
         self._freed = float("-inf")
+        self._grace = float("inf")
 
     @property
     def blocked(self) -> AbstractSet[str]:
@@ -115,6 +116,7 @@ class Outrank:
                 yield None
             for pod in list(line.pods):
                 self._wake_up(line, self._ledger.entries.get(pod))
+                line.bury(self._clock() - self._grace)
                 yield None
             self._take_over(line, snapshot, settings)
         finally:
@@ -132,7 +134,7 @@ class Outrank:
 
     def outranked(self, asker: Asker, settings: Settings, grace: float) -> Waiting | None:
         """Why a pod that could go has to wait for others, if it has to."""
-        now, snapshot = self._clock(), asker.snapshot
+        now, snapshot, self._grace = self._clock(), asker.snapshot, grace
         free = _free(snapshot) - self._ledger.flying
         if free > self._free:
             # Whoever waits is asked about now, in whatever order.

@@ -17,6 +17,10 @@ from gpuyard.engine.model import Pod, Shape, Workload
 from gpuyard.engine.snapshot import claim
 
 
+AT_ONCE = 100
+"""So many are taken for dead within an answer; more would take longer than one may."""
+
+
 class Demand(NamedTuple):
     """Milli-GPUs that are asked for as whole GPUs, and as parts of some."""
 
@@ -168,8 +172,10 @@ class Line:
             self._count_alive(self._places[workload], 1)
 
     def bury(self, before: float) -> None:
-        """Those who have given no sign of life since then are taken for dead."""
-        while self._ends and self._ends[0][0] < before:
+        """Those who have given no sign of life since then are taken for dead; of too many some are a little later."""
+        for _ in range(AT_ONCE):
+            if not self._ends or self._ends[0][0] >= before:
+                return
             at, pod = heapq.heappop(self._ends)
             if self._signs.get(pod) == at:
                 self._count_alive(self._places[self._workload_of[pod]], -1)
