@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 import yaml
+from gpuyard.cli.happened import happened
+from gpuyard.sandbox.demo.consolidation import look
 from gpuyard.sandbox.demo.stage import manifests
 
+from tests.cli.test_story import STEP_1, STEP_2, STEP_3
 from tests.cluster.planner import plans_for, with_settings
 
 if TYPE_CHECKING:
@@ -23,12 +27,20 @@ KEEP_NODES_EMPTY = "consolidation: {keepNodesEmpty: true}"
 BEFORE = [{"training-job-1", "training-job-2"}, {"training-job-3"}, {"interactive-job"}]
 """Who shares a node. Empty nodes are alike: which of them kube-scheduler opens is chance."""
 
+MOVED = [
+    {"interactive-job", "training-job-b"},
+    {"training-job-1", "training-job-a"},
+    {"training-job-2", "training-job-3"},
+]
+SHARES = {"department-1": 13, "department-2": 11, "project-a": 7, "project-b": 6, "project-c": 6, "project-d": 5}
+
 
 class Story:
     """The sample's objects in the shared sandbox."""
 
     def __init__(self, yard: Yard) -> None:
         self.yard = yard
+        self.before: list[Json] = []
 
     def apply(self, name: str) -> None:
         """What a reader of the README types."""
@@ -44,6 +56,25 @@ class Story:
             self.yard.apply(thing)
             self.yard.until(lambda who=name: any(who in one for one in self.company()), 30, f"{name} runs")  # type: ignore[misc]
         assert self.company() == sorted(BEFORE, key=sorted)
+
+    def go_on(self) -> None:
+        """The new workloads, all at once."""
+        self.before = look(self.yard.cluster)
+        self.apply("3-new-workloads.yaml")
+
+    def told(self) -> str:
+        """What happened since then, with the nodes named as in the written story."""
+        text = happened(self.before, look(self.yard.cluster))
+        first = {pod["metadata"]["name"]: pod["spec"].get("nodeName") for pod in self.before if pod["kind"] == "Pod"}
+        stood = [first[name] for name in ("training-job-1", "training-job-3", "interactive-job")]
+        number = {name[-1]: str(1 + place) for place, name in enumerate(stood)}
+        return re.sub(r"(node-|Node )(\d)", lambda found: found[1] + number.get(found[2], "4"), text)
+
+    def shares(self) -> dict[str, int]:
+        """The fair share of each queue of the story, as the Queue objects say."""
+        found: Json = json.loads(self.yard.cluster.kubectl("get", "queues.scheduling.run.ai", "-o", "json"))
+        by_name = {one["metadata"]["name"]: one.get("status", {}).get("fairShare", {}) for one in found["items"]}
+        return {name: int(share["nvidia.com/gpu"]) for name, share in by_name.items() if name in SHARES and share}
 
     def has_account(self, namespace: str) -> bool:
         found = self.yard.cluster.kubectl("get", "serviceaccounts", "--namespace", namespace, "-o", "name")
@@ -87,11 +118,23 @@ def story(yard: Yard) -> Iterator[Story]:
     yard.until(told.is_gone, 60, "nothing is left behind")
 
 
+@pytest.fixture
+def cordoned(story: Story) -> Iterator[Story]:
+    """The story, of which the empty node takes nobody."""
+    story.begin()
+    used = {pod["spec"].get("nodeName") for pod in story.pods()}
+    (empty,) = {f"node-{number}" for number in range(1, 5)} - used
+    story.yard.cluster.kubectl("cordon", empty)
+    yield story
+    story.yard.cluster.kubectl("uncordon", empty)
+
+
+@pytest.mark.row("Q-34")
 @pytest.mark.row("Q-44", case="default")
 def test_in_default_mode_both_jobs_find_room_and_nobody_moves(story: Story) -> None:
     story.begin()
     before = len(story.evicted())
-    story.apply("3-new-workloads.yaml")
+    story.go_on()
     after = [
         {"interactive-job", "training-job-b"},
         {"training-job-1", "training-job-2"},
@@ -100,26 +143,43 @@ def test_in_default_mode_both_jobs_find_room_and_nobody_moves(story: Story) -> N
     ]
     story.yard.until(lambda: story.company() == after, 60, "both run")
     assert len(story.evicted()) == before
+    assert "Allocating 4 GPUs to training-job-a on node node-4" in story.told()
+    story.yard.until(lambda: story.shares() == SHARES, 30, "the Queue objects say who is due what")
 
 
+@pytest.mark.row("Q-35")
 @pytest.mark.row("Q-44", case="keep-nodes-empty")
 @pytest.mark.row("E-40", case="consolidate")
 def test_with_nodes_kept_empty_one_job_moves_and_a_node_stays_empty(story: Story) -> None:
     with with_settings(story.yard.cluster, KEEP_NODES_EMPTY):
         story.begin()
-        before = len(story.evicted())
-        story.apply("3-new-workloads.yaml")
-        after = [
-            {"interactive-job", "training-job-b"},
-            {"training-job-1", "training-job-a"},
-            {"training-job-2", "training-job-3"},
-        ]
-        story.yard.until(lambda: story.company() == after, 60, "job A has its place, job 2 has moved")
-        assert story.evicted()[before:] == ["training-job-2"]
-        moved = next(pod for pod in story.pods() if pod["metadata"]["name"] == "training-job-2")
-        assert "gpuyard.io/moved-from" in moved["metadata"]["annotations"]
-        (plan,) = [one for one in plans_for(story.yard, "project-c") if one["spec"]["phase"] == "consolidate"]
-        story.yard.until(lambda: ended(story.yard, plan["metadata"]["name"]), 15, "the plan is kept")
+        one_job_moves(story)
+
+
+@pytest.mark.row("Q-36")
+def test_with_the_empty_node_cordoned_the_same_happens_without_the_mode(cordoned: Story) -> None:
+    one_job_moves(cordoned)
+
+
+def one_job_moves(story: Story) -> None:
+    """What happens is the written story, line by line."""
+    before = len(story.evicted())
+    story.go_on()
+    story.yard.until(lambda: story.company() == MOVED, 60, "job A has its place, job 2 has moved")
+    assert story.evicted()[before:] == ["training-job-2"]
+    moved = next(pod for pod in story.pods() if pod["metadata"]["name"] == "training-job-2")
+    assert "gpuyard.io/moved-from" in moved["metadata"]["annotations"]
+    plans = [one for one in plans_for(story.yard, "project-c") if one["spec"]["phase"] == "consolidate"]
+    (plan,) = [one for one in plans if one["metadata"]["name"] not in known(story.before)]
+    story.yard.until(lambda: ended(story.yard, plan["metadata"]["name"]), 30, "the plan is kept")
+    first, rest = story.told().split("\n\n", maxsplit=1)
+    # Of those that came within one second nobody knows who was first.
+    assert sorted(first.splitlines()) == sorted(STEP_1.splitlines())
+    assert rest == f"{STEP_2}\n{STEP_3}"
+
+
+def known(things: list[Json]) -> set[str]:
+    return {thing["metadata"]["name"] for thing in things if thing["kind"] == "Plan"}
 
 
 def ended(yard: Yard, plan: str) -> bool:
