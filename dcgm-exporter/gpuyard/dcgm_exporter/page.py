@@ -1,10 +1,12 @@
 """The text of a scrape. What changes seldom (names, labels) is laid out once; a scrape only fills in numbers.
 
-A page is laid out anew when the topology or a switch changes. It is one format string with a hole per sample, so a
-scrape is one pass over the readings and one formatting call: every GPU is in it, and no family is ever half written.
+A page is one format string with a hole per sample, so a scrape is one pass over the readings and one formatting call:
+every GPU is in it, and no family is ever half written. Each change of the topology makes a new page, which the first
+scrape lays out: between two scrapes a thousand nodes may change many times.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from itertools import chain
 from operator import itemgetter
 
@@ -21,8 +23,7 @@ class Page:
 
     def __init__(self, nodes: Mapping[str, Node], switches: Switches) -> None:
         self.devices = tuple(devices(nodes))
-        self._format, self._order = _layout(self.devices, switches)
-        self._pick = _picker(self._order)
+        self._switches = switches
 
     def text(self, now: float, meters: Meters) -> str:
         """All samples as they are now."""
@@ -34,8 +35,14 @@ class Page:
 
     def filled(self, readings: Sequence[Reading]) -> str:
         """All samples of these readings, one per device."""
+        text, pick = self._laid_out
         values = list(chain.from_iterable([value(each) for value in _VALUES] for each in readings))
-        return self._format % self._pick(values)
+        return text % pick(values)
+
+    @cached_property
+    def _laid_out(self) -> tuple[str, Callable[[list[float]], tuple[float, ...]]]:
+        text, order = _layout(self.devices, self._switches)
+        return text, _picker(order)
 
 
 def _layout(shown: Sequence[Device], switches: Switches) -> tuple[str, list[int]]:
