@@ -16,7 +16,6 @@ from typing import NamedTuple
 from gpuyard.engine.model import Pod, Shape, Workload
 from gpuyard.engine.snapshot import claim
 
-
 AT_ONCE = 100
 """So many are taken for dead within an answer; more would take longer than one may."""
 
