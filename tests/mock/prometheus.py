@@ -1,4 +1,4 @@
-"""A real Prometheus that scrapes the mock as the manifests say."""
+"""A real Prometheus that scrapes us as the manifests say."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 import urllib.parse
 import urllib.request
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import yaml
 from gpuyard.sandbox import prometheus
@@ -22,21 +22,34 @@ MONITORING = Path(__file__).parents[2] / "manifests" / "monitoring"
 Json = dict[str, Any]
 
 
-def monitor() -> Json:
+class Part(NamedTuple):
+    """What is watched: the folder of its manifests, its board, and the labels that the operator gives its targets."""
+
+    folder: Path
+    board: str
+    own: Mapping[str, str]
+
+
+GPUS = Part(MONITORING, "gpus.json", {"namespace": "gpuyard-mock", "container": "dcgm-exporter"})
+EXTENDER = Part(MONITORING / "extender", "queues.json", {"namespace": "gpuyard", "container": "extender"})
+
+
+def monitor(part: Part = GPUS) -> Json:
     """The ServiceMonitor."""
-    found: Json = yaml.safe_load((MONITORING / "service-monitor.yaml").read_text())
-    return found
+    text = (part.folder / "service-monitor.yaml").read_text()
+    [found] = [each for each in yaml.safe_load_all(text) if each["kind"] == "ServiceMonitor"]
+    return dict(found)
 
 
-def rules() -> Json:
+def rules(part: Part = GPUS) -> Json:
     """The alerts, as a file of Prometheus's own."""
-    found: Json = yaml.safe_load((MONITORING / "alerts.yaml").read_text())["spec"]
+    found: Json = yaml.safe_load((part.folder / "alerts.yaml").read_text())["spec"]
     return found
 
 
-def board() -> Json:
+def board(part: Part = GPUS) -> Json:
     """The Grafana board."""
-    found: Json = json.loads((MONITORING / "gpus.json").read_text())
+    found: Json = json.loads((part.folder / part.board).read_text())
     return found
 
 
@@ -49,19 +62,20 @@ def promtool(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[st
 class Prometheus:
     """Scrapes each second, with the labels that the operator gives to a pod's target. Use it in a `with` block."""
 
-    def __init__(self, folder: Path, targets: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, targets: Mapping[str, str], part: Part = GPUS) -> None:
         self._folder = folder
-        self._port = free_port()
-        (folder / "alerts.yaml").write_text(yaml.safe_dump(rules()))
+        self._part = part
+        self.url = f"http://127.0.0.1:{free_port()}"
+        (folder / "alerts.yaml").write_text(yaml.safe_dump(rules(part)))
         (folder / "prometheus.yaml").write_text(yaml.safe_dump(self._config(targets)))
 
     def _config(self, targets: Mapping[str, str]) -> Json:
-        [endpoint] = monitor()["spec"]["endpoints"]
-        own = {"namespace": "gpuyard-mock", "container": "dcgm-exporter"}
+        [endpoint] = monitor(self._part)["spec"]["endpoints"]
+        own = dict(self._part.own)
         job = {
-            "job_name": monitor()["spec"]["selector"]["matchLabels"]["app"],
-            "honor_labels": endpoint["honorLabels"],
-            "relabel_configs": endpoint["relabelings"],
+            "job_name": monitor(self._part)["spec"]["selector"]["matchLabels"]["app"],
+            "honor_labels": endpoint.get("honorLabels", False),
+            "relabel_configs": endpoint.get("relabelings", []),
             "static_configs": [{"targets": [at], "labels": own | {"pod": pod}} for pod, at in targets.items()],
         }
         pace = {"scrape_interval": "1s", "evaluation_interval": "1s"}
@@ -72,7 +86,10 @@ class Prometheus:
         command = [program, "--config.file=prometheus.yaml", "--storage.tsdb.path=data"]
         with (self._folder / "log").open("wb") as log:
             self._process = subprocess.Popen(
-                [*command, f"--web.listen-address=127.0.0.1:{self._port}"], cwd=self._folder, stdout=log, stderr=log
+                [*command, f"--web.listen-address={self.url.removeprefix('http://')}"],
+                cwd=self._folder,
+                stdout=log,
+                stderr=log,
             )
         eventually(self._answers, within=60)
         return self
@@ -90,8 +107,8 @@ class Prometheus:
 
     def ask(self, what: str, **parameters: str) -> Any:  # noqa: ANN401 - JSON
         """The data of an answer."""
-        url = f"http://127.0.0.1:{self._port}/api/v1/{what}?{urllib.parse.urlencode(parameters)}"
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        url = f"{self.url}/api/v1/{what}?{urllib.parse.urlencode(parameters)}"
+        with urllib.request.urlopen(url, timeout=10) as answer:  # noqa: S310 - ours
             return json.load(answer)["data"]
 
     def series(self, query: str) -> list[dict[str, str]]:
