@@ -113,7 +113,7 @@ SETS = [
 ]
 
 
-@pytest.mark.parametrize("path", SETS, ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("path", SETS, ids=lambda path: str(path.parent.relative_to(MANIFESTS)))
 def test_everything_can_be_found_by_label_when_it_is_to_go(path: Path) -> None:
     pairs = [each["pairs"] for each in yaml.safe_load(path.read_text())["labels"]]
     labels = {name: value for each in pairs for name, value in each.items()}
