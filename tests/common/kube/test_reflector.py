@@ -338,3 +338,55 @@ async def test_a_watch_that_is_given_up_is_closed_before_the_next_one(wire: Wire
         await wire.line(b"oops")
         await watched.until(lambda: len(wire.watches()) == 2)
         await watched.until(lambda: wire.watching == 1)
+
+
+NO_SUCH_KIND = Answer(404, b'{"reason": "NotFound", "message": "the server could not find the requested resource"}')
+NOT_FOR_US = Answer(403, b'{"reason": "Forbidden", "message": "pods is forbidden"}')
+QUICK = Tuning(absent=60, hurry=0.01)
+
+
+@pytest.mark.parametrize(("answer", "reports"), [(NO_SUCH_KIND, 0), (NOT_FOR_US, 1)])
+async def test_a_kind_that_need_not_be_there_is_an_empty_collection(wire: Wire, answer: Answer, reports: int) -> None:
+    told: list[bool] = []
+    wire.answers.append(answer)
+    async with client_of(wire) as client, running(client, absent=lambda: told.append(True), tuning=QUICK) as watched:
+        await watched.reflector.wait_synced()
+        assert (watched.sizes, told, len(watched.reports)) == ({}, [True], reports)
+
+
+async def test_a_kind_that_has_come_is_read_as_soon_as_somebody_says_so(wire: Wire) -> None:
+    wire.answers.append(NO_SUCH_KIND)
+    await wire.put("a", size=1)
+    async with client_of(wire) as client, running(client, absent=lambda: None, tuning=QUICK) as watched:
+        await watched.reflector.wait_synced()
+        assert watched.sizes == {}
+        watched.reflector.hurry()
+        await watched.until_sizes(a=1)
+
+
+async def test_a_kind_that_has_come_is_read_after_a_while_by_itself(wire: Wire) -> None:
+    wire.answers.extend([NO_SUCH_KIND, NO_SUCH_KIND])
+    await wire.put("a", size=1)
+    often = Tuning(absent=0.01, hurry=0.01)
+    async with client_of(wire) as client, running(client, absent=lambda: None, tuning=often) as watched:
+        await watched.until_sizes(a=1)
+
+
+async def test_what_there_was_of_a_kind_goes_with_it(wire: Wire) -> None:
+    await wire.put("a", size=1)
+    async with client_of(wire) as client, running(client, absent=lambda: None, tuning=QUICK) as watched:
+        await watched.until_sizes(a=1)
+        await wire.until_watched()
+        wire.answers.extend([NO_SUCH_KIND])
+        await wire.end_watches()
+        await watched.until_sizes()
+        assert watched.told() == [(None, "uid-a"), ("uid-a", None)]
+
+
+async def test_a_kind_that_must_be_there_is_waited_for(wire: Wire) -> None:
+    wire.answers.append(NO_SUCH_KIND)
+    async with client_of(wire) as client, running(client) as watched:
+        await watched.until(lambda: bool(watched.reports))
+        assert "could not find" in watched.reports[0]
+        await watched.reflector.wait_synced()
+        assert watched.reflector.counts.lists == 2

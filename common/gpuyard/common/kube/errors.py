@@ -38,6 +38,11 @@ class ApiError(KubeError):
         return self.status == HTTPStatus.NOT_FOUND
 
     @property
+    def forbidden(self) -> bool:
+        """We may not do this."""
+        return self.status == HTTPStatus.FORBIDDEN
+
+    @property
     def conflict(self) -> bool:
         """Somebody else wrote first: read again, decide again."""
         return self.status == HTTPStatus.CONFLICT and self.reason != "AlreadyExists"

@@ -15,7 +15,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Generic, NoReturn
 
@@ -40,10 +40,15 @@ _EVENT = msgspec.json.Decoder(_Event)
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """How a reflector asks: objects per page, seconds until the server ends a watch (shortened by up to a fifth)."""
+    """How a reflector asks: objects per page, seconds until the server ends a watch (shortened by up to a fifth).
+
+    A kind that is not there is asked for again after `absent` seconds, or after `hurry` seconds where there is cause.
+    """
 
     page: int = 500
     watch: float = 300
+    absent: float = 30
+    hurry: float = 0.2
 
 
 TUNING = Tuning()
@@ -62,7 +67,8 @@ class Counts:
 class Reflector(Generic[T]):
     """A cache of one collection. `store` maps `namespace/name` to the typed object; read it, never write it.
 
-    Subscribe before `run` is started, so that the first batch is the whole list.
+    Subscribe before `run` is started, so that the first batch is the whole list. With `absent` the kind need not be
+    there, or not be ours to read: then the cache is empty, and `absent` is called whenever the server says so.
     """
 
     def __init__(  # noqa: PLR0913 - what it follows and how, and its chance and clock
@@ -74,6 +80,7 @@ class Reflector(Generic[T]):
         selector: Selector = EVERYTHING,
         tuning: Tuning = TUNING,
         report: Callable[[str], None] = lambda _: None,
+        absent: Callable[[], None] | None = None,
         chance: Callable[[], float] = random.random,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -86,6 +93,8 @@ class Reflector(Generic[T]):
         self._selector = selector
         self._tuning = tuning
         self._report = report
+        self._absent = absent
+        self._hurry = asyncio.Event()
         self._chance = chance
         self._clock = clock
         self._backoff = Backoff(chance)
@@ -121,7 +130,26 @@ class Reflector(Generic[T]):
             except KubeError as error:
                 await self._pause(error)
 
+    def hurry(self) -> None:
+        """The kind may be there by now: do not wait to look."""
+        self._hurry.set()
+
+    async def _go_without(self, told: Callable[[], None], error: ApiError) -> None:
+        """The server has no such kind, or none for us: an empty collection, until that changes."""
+        self._deliver(Batch(self._replace([]), listed=True))
+        self._version, self._heard = "", self._clock()
+        self._synced.set()
+        self._tell("" if error.not_found else str(error))
+        told()
+        await asyncio.sleep(self._tuning.hurry)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._hurry.wait(), self._tuning.absent)
+        self._hurry.clear()
+
     async def _pause(self, error: KubeError) -> None:
+        if self._absent is not None and isinstance(error, ApiError) and (error.not_found or error.forbidden):
+            await self._go_without(self._absent, error)
+            return
         self.counts.failures += 1
         patience = 0.0
         if isinstance(error, ApiError):
