@@ -50,6 +50,14 @@ def test_a_finding_names_the_object_and_below_it_the_remedy_and_ends_with_1(tmp_
     assert remedy == "      it is of a mock that is gone: `gpuyard uninstall mock` takes it away"
 
 
+@pytest.mark.parametrize(("ready", "status"), [("True", "ok"), ("False", "fail")])
+def test_a_process_of_the_mock_that_is_not_ready_is_found(tmp_path: Path, ready: str, status: str) -> None:
+    conditions = {"conditions": [{"type": "Ready", "status": ready}]}
+    mine = pod("updater", 0, queue=None, namespace="gpuyard-mock", on="node-1", status=conditions)
+    told = findings(ask(tmp_path, "-o", "json", given=(plain(), mine)))
+    assert [each["status"] for each in told if each["check"] == "the mock runs"] == [status]
+
+
 def test_what_may_not_be_read_is_told_and_the_rest_is_looked_at(tmp_path: Path) -> None:
     told = findings(ask(tmp_path, "-o", "json", given=(plain(),), forbidden="Node"))
     assert [(each["check"], each["status"]) for each in told] == [

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import msgspec
 from gpuyard.cli import remains
 from gpuyard.cli.findings import Finding, Status
-from gpuyard.cli.patient import Patient
+from gpuyard.cli.patient import Patient, condition
 from gpuyard.cli.removal import HALVES
 from gpuyard.common.kube.client import Json, Selector
 from gpuyard.common.kube.resources import NODES, PODS
@@ -14,12 +14,22 @@ from gpuyard.common.topology.reading import MOCK_LABEL
 from gpuyard.common.topology.resources import is_gpu
 from gpuyard.gfd.owned import LabelledNode, owned
 
+MOCKED = "the mock runs"
 OFFERED = "nodes offer their GPUs"
 REST = "nothing is left on nodes"
 
 UPDATER = Selector(labels="app.kubernetes.io/component=status-updater")
 _PRESENT = {MOCK_LABEL: "true", "nvidia.com/gpu.present": "true"}
 """Labels of nodes that have GPUs, whoever offers them."""
+
+
+async def mocked(patient: Patient) -> list[Finding]:
+    """Processes of the mock that do not run; nothing where there is no mock."""
+    pods = patient.within(HALVES["mock"])
+    waiting = [pod for pod in pods if condition(pod, "Ready").get("status") != "True"]
+    remedy = f"`kubectl describe pods -n {HALVES['mock']}` says why; their logs say more"
+    found = [Finding(MOCKED, Status.FAIL, f"pod {pod['metadata']['name']} is not ready", remedy) for pod in waiting]
+    return found or ([Finding(MOCKED, Status.OK, f"{len(pods)} pods of it are ready")] if pods else [])
 
 
 async def offered(patient: Patient) -> list[Finding]:

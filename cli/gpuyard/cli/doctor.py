@@ -23,6 +23,7 @@ CHECKS: Mapping[str, Check] = {
     rights.GRANTED: rights.granted,
     schemas.THERE: schemas.there,
     bypass.GOVERNED: bypass.by_queue,
+    devices.MOCKED: devices.mocked,
     devices.OFFERED: devices.offered,
     devices.REST: devices.left_behind,
     scraping.SCRAPED: scraping.scraped,
@@ -40,7 +41,7 @@ def doctor(asked: click.Context, /, kubeconfig: str, context: str, output: str, 
     """Find what is wrong with gpuyard in a cluster: 0 if all is well, 1 if something was found.
 
     It looks whether an extender answers and kube-scheduler asks it, at its rights, CRDs, queues and metrics, at the
-    GPUs of nodes, and at what a mock has left there. It changes nothing.
+    mock, at the GPUs of nodes, and at what a mock has left there. It changes nothing.
     """
     if asked.invoked_subcommand:
         return

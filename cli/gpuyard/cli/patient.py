@@ -71,6 +71,10 @@ class Patient:
         """The pods in which a kube-scheduler runs."""
         return self.running("kube-scheduler")
 
+    def within(self, namespace: str) -> list[Json]:
+        """The pods of a namespace that have not ended."""
+        return [pod for pod in self._pods if pod["metadata"]["namespace"] == namespace and not _ended(pod)]
+
     def running(self, *programs: str) -> list[Json]:
         """The pods that run one of these programs or Python modules and have not ended."""
         return [pod for pod in self._pods if not _ended(pod) and command_of(pod, *programs) is not None]
