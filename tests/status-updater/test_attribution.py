@@ -104,6 +104,15 @@ def test_a_finished_container_keeps_its_device_until_the_pod_ends() -> None:
     assert at(found, "b")[0] == 100
 
 
+def test_a_slice_that_is_a_mere_number_is_nobodys_usage() -> None:
+    counted = node(extra=", otherDevices: [{name: nvidia.com/mig-1g.5gb, count: 1}]")
+    slices = [container(resource="nvidia.com/mig-1g.5gb")]
+    found = attribute(counted, [pod("p", slices), pod("q", slices, age=1), pod("r", age=2)], {})
+    written = with_usage(counted, found.usage)
+    assert [gpu.usage.owner and gpu.usage.owner.pod for gpu in written.gpus] == ["r", None]
+    assert [(problem.pod.metadata.name, problem.reason) for problem in found.problems] == [("q", "GpusMissing")]
+
+
 def test_what_kubelet_gave_one_pod_the_rule_does_not_give_another() -> None:
     older, exact = pod("older", age=0), pod("exact", age=1, statuses=[running("c", "a")])
     assert shown(attribute(node(), [older, exact], {})) == {"a": "exact/c", "b": "older/c"}

@@ -371,7 +371,6 @@ def test_a_gpu_is_cut_into_slices() -> None:
             "otherDevices[0].name: is 'nvidia.com/gpu'; GPUs",
         ),
         (node("    otherDevices: [{name: nvidia.com/gpu.shared, count: 3}]\n"), "counted without it, leave it out"),
-        (node("    otherDevices: [{name: nvidia.com/mig-1g.5gb, count: 3}]\n"), "counted without it, leave it out"),
         (node("    profile: h101\n"), "write one of a100"),
         (node(gpus="[{mig: []}]"), "Tesla-K80 has no MIG"),
         ("nodes: {a: &a {gpu-memory: 1, gpu-product: x, gpus: [{}]}, b: *a}", "is an alias of a"),

@@ -29,6 +29,12 @@ def test_other_resources_stand_beside_them() -> None:
     assert found["example.com/x"] == ["example.com-x-0", "example.com-x-1", "example.com-x-2"]
 
 
+def test_slices_may_be_told_by_their_mere_number_as_users_of_fake_gpu_operator_do() -> None:
+    plain = ", otherDevices: [{name: nvidia.com/mig-1g.5gb, count: 3}]"
+    assert [len(each) for each in ids(node(extra=plain)).values()] == [2, 3]
+    assert len(set(ids(node(CUT, "mig-strategy: mixed", plain))["nvidia.com/mig-1g.5gb"])) == 5
+
+
 def test_time_slicing_offers_each_gpu_several_times() -> None:
     found = ids(node("[{id: a}]", extra=", sharing: {strategy: time-slicing, replicas: 2}"))
     assert found == {"nvidia.com/gpu": ["a::0", "a::1"]}

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from gpuyard.common.topology.document import Element
 from gpuyard.common.topology.model import Faults, Hardware, MigStrategy, OtherDevice, Sharing
 from gpuyard.common.topology.profiles import PROFILES, Profile, of_product
-from gpuyard.common.topology.resources import is_gpu
+from gpuyard.common.topology.resources import MIG, is_gpu
 from gpuyard.common.topology.usage import MAX_MEMORY, read_utilization
 from gpuyard.common.topology.utilization import seconds
 
@@ -132,11 +132,14 @@ def read_resource(element: Element) -> str:
 
 
 def resource(element: Element, name: str) -> str:
-    """The name itself, refused at `element` when kubelet would not take it, or when it is one of the GPUs'."""
+    """The name itself, refused at `element` when kubelet would not take it, or when it is that of whole GPUs.
+
+    Slices by their mere number are what users of fake-gpu-operator have instead of MIG.
+    """
     if not _QUALIFIED.fullmatch(name):
         element.fail(f"is {name!r}; write a resource with its domain, like example.com/x")
-    if is_gpu(name):
-        element.fail(f"is {name!r}; GPUs and their slices are counted without it, leave it out")
+    if is_gpu(name) and not name.startswith(MIG):
+        element.fail(f"is {name!r}; GPUs are counted without it, leave it out")
     return name
 
 

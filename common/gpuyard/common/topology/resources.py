@@ -31,7 +31,8 @@ def offers(node: Node) -> dict[str, tuple[Offer, ...]]:
         for name, offer in _of_gpu(gpu, node.hardware):
             found.setdefault(name, []).extend(_replicas(offer, node.hardware))
     for other in node.hardware.other_devices:
-        found[other.name] = [Offer(other_id(other.name, n), healthy=True) for n in range(other.count)]
+        devices = [Offer(other_id(other.name, n), healthy=True) for n in range(other.count)]
+        found[other.name] = found.get(other.name, []) + devices
     return {name: tuple(each) for name, each in found.items()}
 
 
