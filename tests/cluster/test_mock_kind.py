@@ -19,6 +19,7 @@ from gpuyard.sandbox.progress import Progress
 
 from tests.mock.daemons import NAMESPACE, eventually
 from tests.mock.identity import Listening, longest_difference
+from tests.mock.in_cluster import prometheus_of_the_samples
 from tests.mock.storm import busiest, creating, deleting, rage
 from tests.mock.yard import G1, G2, GPU, PLUGINS, UNHEALTHY, Yard
 
@@ -109,6 +110,12 @@ def test_metrics_written_in_the_topology_appear_with_every_label(yard: Yard) -> 
             assert labels.items() >= (card | owner | {"Hostname": yard.node}).items()
     finally:
         yard.kubectl("scale", "-n", NAMESPACE, "deployment/gpuyard-status-updater", "--replicas=1")
+
+
+def test_the_prometheus_of_the_samples_finds_the_exporter_by_its_service(yard: Yard) -> None:
+    yard.pod("p")
+    with prometheus_of_the_samples(yard) as ask:
+        eventually(lambda: {each.get("pod") for each in ask("DCGM_FI_DEV_GPU_UTIL")} == {"p", None}, within=90, pause=1)
 
 
 @pytest.mark.row("M-04", case="known")

@@ -158,6 +158,58 @@ def test_a_thousand_nodes(reader: Reader) -> None:
     eventually(lambda: reader.status(f"kwok-{NODES}").get(GPU) == "8", within=60)
 
 
+def test_under_another_scheduler(reader: Reader) -> None:
+    ten(reader)
+    reader.follow("Under another scheduler")
+    assert "nodeName" not in reader.mock.get("pod", "other")["spec"]
+    # Here nobody is called so: this is what a scheduler of that name would do.
+    target = {"apiVersion": "v1", "kind": "Node", "name": "node-2"}
+    binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "other"}, "target": target}
+    reader.mock.cluster.kubectl("create", "--raw", "/api/v1/namespaces/default/pods/other/binding", "-f", "-",
+                                stdin=json.dumps(binding))  # fmt: skip
+    eventually(lambda: [(row["node"], row["index"]) for row in reader.gpus() if row.get("pod") == "other"] == [
+        ("node-2", 0)
+    ], within=40)  # fmt: skip
+
+
+THEIRS = {
+    "topology": {
+        "topology.yml": "nodePools:\n  default: {gpuProduct: Tesla-K80, gpuCount: 2, gpuMemory: 11441}\n"
+        "  large: {gpu: {backend: fake, profile: h100, overrides: {device_count: 4}}}\n"
+        "nodePoolLabelKey: run.ai/simulated-gpu-node-pool\nmigStrategy: mixed\n"
+    },
+    "gpu-profile-h100": {
+        "profile.yaml": 'version: "1.0"\nsystem: {driver_version: "550.163.01", cuda_version: "12.4"}\n'
+        "device_defaults: {name: NVIDIA H100 80GB HBM3, memory: {total_bytes: 85899345920}}\n"
+        "devices: [{index: 0, uuid: GPU-0}, {index: 1}]\n"
+    },
+    "topology-node-1": {
+        "topology.yml": "gpuMemory: 16384\ngpuProduct: Tesla-T4\ngpus: [{id: GPU-theirs, numaNode: 0, status: "
+        '{allocatedBy: {namespace: "", pod: "", container: ""}, podGpuUsageStatus: {}}}]\nmigStrategy: mixed\n'
+    },
+    "something-else": {"topology.yml": "no topology"},
+}
+
+
+def test_coming_from_fake_gpu_operator(reader: Reader) -> None:
+    kubectl = reader.mock.cluster.kubectl
+    kubectl("create", "namespace", "gpu-operator")
+    made = [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "gpu-operator"}, "data": data}
+        for name, data in THEIRS.items()
+    ]
+    kubectl("apply", "-f", "-", stdin="\n---\n".join(map(json.dumps, made)))
+    kubectl("label", "node", "node-2", "run.ai/simulated-gpu-node-pool=large")
+    try:
+        reader.follow("Coming from fake-gpu-operator")
+        eventually(lambda: [reader.status(node).get(GPU) for node in ("node-1", "node-2")] == ["1", "4"], within=60)
+        rows = {(row["id"] if row["node"] == "node-1" else row["product"]) for row in reader.gpus()}
+        assert rows == {"GPU-theirs", "NVIDIA H100 80GB HBM3"}
+    finally:
+        kubectl("label", "node", "node-2", "run.ai/simulated-gpu-node-pool-")
+        kubectl("delete", "namespace", "gpu-operator", "--wait=false")
+
+
 def test_a_gpu_model_of_your_own(reader: Reader) -> None:
     reader.follow("A GPU model of your own")
     eventually(lambda: reader.status("node-1").get(GPU) == "8")

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import yaml
 
 DOCS = Path(__file__).parents[2] / "docs"
-START, RECIPES = DOCS / "mock.md", DOCS / "mock-recipes.md"
+START, TOPOLOGY, RECIPES = DOCS / "start.md", DOCS / "mock.md", DOCS / "mock-recipes.md"
 _SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _NAME = re.compile(r"# (\S+\.ya?ml)\n")

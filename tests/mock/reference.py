@@ -38,7 +38,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "mock-reference.md"
 HEAD = """\
 # Mock GPUs: every key, label and metric
 
-How to begin and what to do with it stands in [mock.md](mock.md). This page is made of the code by
+How to begin stands in [start.md](start.md), what a topology is in [mock.md](mock.md). This page is made of the code by
 `python -m tests.mock.reference`, and a test sees that it is up to date.
 """
 

@@ -8,14 +8,16 @@ import yaml
 from click.testing import CliRunner
 from gpuyard.cli.main import gpuyard
 from gpuyard.common.topology.reading import read
-from gpuyard.common.topology.utilization import Script, parse
+from gpuyard.common.topology.utilization import Script, Span, parse
 from gpuyard.status_updater.pods import UTILIZATION
 
 from tests.house import tree
-from tests.mock.documents import DOCS, RECIPES, START, Block, blocks, commands
+from tests.mock.documents import DOCS, RECIPES, START, TOPOLOGY, Block, blocks, commands
 
-EVERY = blocks(START) + blocks(RECIPES)
+DOCUMENTS = (START, TOPOLOGY, RECIPES)
+EVERY = [block for document in DOCUMENTS for block in blocks(document)]
 UNREACHABLE = 3
+PROMETHEUS = "prometheus.yml"
 
 
 def of(language: str) -> list[Block]:
@@ -33,7 +35,8 @@ def test_a_topology_in_the_documents_is_read(block: Block) -> None:
     prefix = "gpu-profile-"
     profiles = {name.removeprefix(prefix): data["profile.yaml"] for name, data in named.items() if prefix in name}
     texts = [data["topology.yml"] for data in named.values() if "topology.yml" in data]
-    for text in texts or ([] if named else [block.text]):
+    bare = [block.text] if not named and block.file != PROMETHEUS else []
+    for text in texts or bare:
         topology = read(text, "node", profiles)
         assert topology.nodes or topology.pools
 
@@ -42,14 +45,14 @@ def test_a_topology_in_the_documents_is_read(block: Block) -> None:
 def test_what_a_pod_in_the_documents_says_of_its_utilization_is_understood(block: Block) -> None:
     for each in block.objects:
         written = each["metadata"].get("annotations", {}).get(UTILIZATION)
-        assert written is None or isinstance(parse(written), Script)
+        assert written is None or isinstance(parse(written), Script | Span)
 
 
 def typed(program: str) -> list[str]:
     """Every command of this program that a reader is told to type, in blocks and in sentences."""
     lines = [line for block in of("sh") for line in commands(block)]
-    sentences = re.findall(r"`([^`\n]+)`", START.read_text() + RECIPES.read_text())
-    parts = [part.strip() for line in lines + sentences for part in re.split(r"[;|&]|\$\(|\)$", line)]
+    sentences = re.findall(r"`([^`\n]+)`", "\n".join(document.read_text() for document in DOCUMENTS))
+    parts = [part.strip() for line in lines + sentences for part in re.split(r'[;|&]|\$\(|\)"?$', line)]
     return sorted({part for part in parts if part.startswith(f"{program} ")})
 
 
@@ -71,7 +74,7 @@ def test_what_is_applied_is_there() -> None:
     applied = {path for command in typed("kubectl") for path in re.findall(r" -[fk] (\S+)", command)} - {"-"}
     files = {block.file for block in of("yaml") if block.objects}
     assert {path for path in applied if not (tree.ROOT / path).exists()} <= files
-    assert files <= applied | {"other.yaml"}
+    assert files <= applied
 
 
 def test_the_processes_are_entry_points() -> None:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuyard.sandbox.binaries import SETTING
 from gpuyard.sandbox.errors import SandboxError
+from gpuyard.sandbox.folders import Folders
 from gpuyard.sandbox.kind import debian
 from gpuyard.sandbox.locks import held
+from gpuyard.sandbox.progress import Progress
 from gpuyard.sandbox.tools import architecture
 
 if TYPE_CHECKING:
-    from gpuyard.sandbox.folders import Folders
     from gpuyard.sandbox.releases import Say
 
 PROGRAMS = ("prometheus", "promtool")
@@ -54,3 +56,16 @@ def _get(slot: Path) -> None:
         raise SandboxError(error.step, error.problem, log=error.log, remedy=remedy) from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def main() -> None:
+    """Become Prometheus, with the arguments that it takes."""
+    try:
+        program = programs(Folders.of_user(), Progress())["prometheus"]
+    except SandboxError as error:
+        sys.exit(str(error))
+    os.execv(program, [str(program), *sys.argv[1:]])  # noqa: S606 - it takes our place
+
+
+if __name__ == "__main__":
+    main()
