@@ -69,8 +69,8 @@ def test_a_restricted_namespace_takes_its_pods_and_no_kwok_node_gets_one(mock: M
 
 def test_what_it_runs_gives_kwok_nodes_gpus_labels_and_metrics(mock: Mock) -> None:
     mock.put(topology({"node-1": 2}))
-    eventually(lambda: mock.gpus_of("node-1") == ("2", "2"))
-    eventually(lambda: mock.get("node", "node-1")["metadata"]["labels"].get("nvidia.com/gpu.count") == "2")
+    eventually(lambda: mock.gpus_of("node-1") == ("2", "2"), within=60)
+    eventually(lambda: mock.get("node", "node-1")["metadata"]["labels"].get("nvidia.com/gpu.count") == "2", within=60)
     mock.cluster.kubectl("apply", "-f", "-", stdin=json.dumps(a_pod("p")))
-    eventually(lambda: mock.series().get(("node-1", "0"), {}).get("pod") == "p")
+    eventually(lambda: mock.series().get(("node-1", "0"), {}).get("pod") == "p", within=60)
     assert set(mock.series()) == {("node-1", "0"), ("node-1", "1")}
