@@ -11,7 +11,8 @@ from gpuyard.extender.config import Planner as PlannerConfig
 from gpuyard.extender.outrank import Outrank
 from gpuyard.extender.planner import loop
 from gpuyard.extender.planner.capacity import Capacity
-from gpuyard.extender.planner.loop import REFUSED_AFTER, TELL_AGAIN, Planner
+from gpuyard.extender.planner.inheriting import REFUSED_AFTER, SHUT_AFTER, TELL_AGAIN
+from gpuyard.extender.planner.loop import Planner
 from gpuyard.extender.planner.metrics import PlannerMetrics
 from prometheus_client import CollectorRegistry
 
@@ -223,12 +224,31 @@ async def test_room_that_nobody_takes_is_given_up_after_a_while(stage: Stage) ->
 async def test_room_that_kube_scheduler_does_offer_is_kept_on(stage: Stage) -> None:
     await stage.look()
     stage.gone(NEW)
-    await stage.look()
-    stage.bench.put(queue("own", quota=4, limit=0))
-    assert not stage.bench.passes(CLAIM)
+    await stage.look(after=0)
+    seen = stage.bench.ledger.entries["ns/claim"].seen
+    stage.bench.ledger.offer(seen.pod, ["n1"], stage.bench.now)
     await stage.look(after=REFUSED_AFTER)
     await stage.look()
     assert stage.states() == ["Running"]
+
+
+async def test_room_is_not_kept_for_a_claimant_whose_queue_does_not_let_it_start_any_more(stage: Stage) -> None:
+    await stage.look()
+    stage.gone(NEW)
+    stage.bench.put(queue("own", quota=4, limit=0))
+    assert not stage.bench.passes(CLAIM)
+    await stage.look()
+    await stage.look(after=SHUT_AFTER - 1)
+    assert stage.states() == ["Running"]
+    stage.bench.put(queue("own", quota=4))
+    await stage.look()
+    stage.bench.put(queue("own", quota=4, limit=0))
+    await stage.look()
+    await stage.look(after=SHUT_AFTER)
+    await stage.look()
+    assert stage.states() == ["Impossible"]
+    assert "ns/claim may not start: queue own has a limit of 0 GPUs" in stage.plans()[0]["status"]["message"]
+    assert stage.kept() == {}
 
 
 async def test_whose_place_is_free_is_told_again(stage: Stage) -> None:

@@ -60,6 +60,8 @@ class Run:
     """Since when everybody has left."""
     woken: float = 0
     """When those whose places are free were last told."""
+    shut: float | None = None
+    """Since when one for whom the room is free may not start."""
     stubborn: Victim | None = None
     """The one whom the API server does not let go."""
     refused: tuple[str, ...] = ()

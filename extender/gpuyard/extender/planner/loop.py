@@ -28,9 +28,10 @@ from gpuyard.extender.planner.capacity import Capacity
 from gpuyard.extender.planner.checking import has_room, still_holds
 from gpuyard.extender.planner.deciding import decided
 from gpuyard.extender.planner.execution import Executor, Run, World
+from gpuyard.extender.planner.inheriting import Heirs
 from gpuyard.extender.planner.metrics import PlannerMetrics
 from gpuyard.extender.planner.observing import Observer
-from gpuyard.extender.planner.plans import Place, Plan, promise
+from gpuyard.extender.planner.plans import Plan, promise
 from gpuyard.extender.planner.progress import SeenPods
 from gpuyard.extender.planner.queues import QueueWriter, statuses
 from gpuyard.extender.planner.refusals import recall
@@ -42,13 +43,6 @@ from gpuyard.extender.planner.waiting import WaitingRoom
 from gpuyard.extender.translate import Translator
 
 log = get_logger()
-
-REFUSED_AFTER = 60.0
-"""Seconds after which a free place that kube-scheduler does not offer is given up."""
-
-
-TELL_AGAIN = 20.0
-"""Seconds after which those whose places are free are told once more: kube-scheduler may not have had time."""
 
 WAKE_AGAIN = 10.0
 """Seconds in which no pod is woken twice because the engine has room for it."""
@@ -83,6 +77,7 @@ class Planner:
         self._executor = Executor(client, self._store, teller, metrics)
         self._queues = QueueWriter(client)
         self._observer = Observer(ledger, translator, config, capacity)
+        self._heirs = Heirs(ledger, self._observer.refusals, lambda: config().engine)
         self._runs: dict[str, Run] = {}
         self._loaded = False
         self._fresh = True
@@ -144,31 +139,11 @@ class Planner:
         if not run.plan.runs:
             del self._runs[run.plan.name]
         elif run.freed is not None:
-            self._offer_places(run, run.freed)
+            self._heirs.call(run, run.freed, self._clock())
         self._keep_places()
 
     def _world(self) -> World:
         return World(SeenPods(self._ledger.entries), self._ledger.snapshot.on_node, self._clock(), self._today())
-
-    def _offer_places(self, run: Run, freed: float) -> None:
-        """Wake those whose places are free; a place that kube-scheduler does not offer for long is struck out."""
-        now = self._clock()
-        heirs = [place for place in run.open if self._waits(place.pod)]
-        if now - run.woken >= TELL_AGAIN or run.woken < freed:
-            run.woken = now
-            for place in heirs:
-                self._ledger.wake(place.pod)
-        if now - freed >= REFUSED_AFTER and not run.why_not:
-            refused = [place for place in heirs if not self._is_offered(place, freed)]
-            for place in refused:
-                uid = self._ledger.entries[place.pod].seen.pod.uid
-                self._observer.refusals.strike(place.pod, uid, place.node, now)
-                run.why_not = f"kube-scheduler does not offer {place.node} to {place.pod}"
-            run.refused = tuple(place.pod for place in refused)
-
-    def _is_offered(self, place: Place, since: float) -> bool:
-        """Whether kube-scheduler has offered a pod its place since it is free."""
-        return place.node in (self._ledger.offered(self._ledger.entries[place.pod].seen.pod, since) or ())
 
     def _waits(self, pod: str) -> bool:
         entry = self._ledger.entries.get(pod)
