@@ -71,7 +71,7 @@ def test_a_kwok_node_has_capacity_labels_and_metrics(mock: Mock) -> None:
 def test_a_running_pod_is_written_onto_its_gpu_and_shows_in_the_metrics(mock: Mock) -> None:
     two(mock)
     create(mock, a_pod("p"))
-    eventually(lambda: mock.usage().get("node-1/0", {}).get("utilization") == 100, within=5)
+    eventually(lambda: mock.usage().get("node-1/0", {}).get("utilization") == 100, within=30)
     assert mock.usage() == {
         "node-1/0": {
             "metadata": {"namespace": "default", "pod": "p", "container": "c"},
@@ -80,9 +80,9 @@ def test_a_running_pod_is_written_onto_its_gpu_and_shows_in_the_metrics(mock: Mo
         }
     }
     assert "  # number 0\n" in mock.text()
-    eventually(lambda: mock.series()["node-1", "0"].get("pod") == "p", within=5)
+    eventually(lambda: mock.series()["node-1", "0"].get("pod") == "p", within=30)
     mock.cluster.kubectl("delete", "pod", "p", "--wait=false")
-    eventually(lambda: mock.text() == topology({"node-1": 2}), within=5)
+    eventually(lambda: mock.text() == topology({"node-1": 2}), within=30)
 
 
 @pytest.mark.row("M-36", case="count-changed")

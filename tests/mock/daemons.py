@@ -26,7 +26,7 @@ NAMESPACE = "gpuyard-mock"
 RIGHTS = Path(__file__).parents[2] / "manifests" / "base" / "mock" / "rbac.yaml"
 
 
-def eventually(check: Callable[[], object], within: float = 20, pause: float = 0.1) -> None:
+def eventually(check: Callable[[], object], within: float = 60, pause: float = 0.1) -> None:
     """Wait until the check holds; what it last was is in the failure."""
     deadline = time.monotonic() + within
     while not (last := check()):
