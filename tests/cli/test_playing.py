@@ -98,6 +98,11 @@ def test_queues_and_groups_keep_what_is_wanted_of_them_and_not_what_was_told() -
     assert "spec" not in only(NAMESPACE)
 
 
+def test_a_namespace_asks_nothing_of_pods_that_never_run() -> None:
+    given = with_meta(NAMESPACE, labels={"pod-security.kubernetes.io/enforce": "restricted", "team": "a"})
+    assert only(given)["metadata"] == {"name": "team", "labels": {"team": "a"}}
+
+
 def test_a_priority_class_keeps_its_value() -> None:
     given = {
         "apiVersion": "scheduling.k8s.io/v1",

@@ -29,6 +29,7 @@ _KINDS: Mapping[str, Resource] = {each.kind: each for each in ORDER}
 _LIFECYCLE = "node.kubernetes.io/"
 """Taints of these names the node controller puts on and takes away by itself."""
 
+_SECURITY = "pod-security.kubernetes.io/"
 _NODE_STATUS = ("capacity", "allocatable", "nodeInfo", "addresses")
 _OF_A_POD = (
     "nodeName",
@@ -146,6 +147,9 @@ def _head(resource: Resource, thing: Json) -> Json:
             meta[key] = given[key]
     if resource in (PODS, POD_GROUPS, DISRUPTION_BUDGETS):
         meta.setdefault("namespace", "default")
+    if resource is NAMESPACES:
+        # Pods are made without the promises that such a namespace asks for; nothing of them ever runs.
+        meta["labels"] = {key: value for key, value in meta.get("labels", {}).items() if not key.startswith(_SECURITY)}
     notes = {key: value for key, value in (given.get("annotations") or {}).items() if not key.startswith(_NOT_OURS)}
     return {
         "apiVersion": resource.api_version,
