@@ -181,6 +181,7 @@ class Ledger:
         self._kept: dict[str, str] = {}
         self._flights: dict[str, tuple[Pod, tuple[str, ...]]] = {}
         self._flying = 0
+        self._flying_shared = 0
         self._landing: dict[str, dict[str, Pod]] = {}
         self._kept_on: Counter[str] = Counter()
         self._offers: dict[str, Offered] = {}
@@ -229,6 +230,11 @@ class Ledger:
     def landing_on(self, node: str) -> Collection[Pod]:
         """The pods that may land on this node any moment."""
         return self._landing.get(node, _NO_PODS).values()
+
+    @property
+    def shares_in_flight(self) -> bool:
+        """Whether a pod that wants a part of a GPU may land any moment."""
+        return self._flying_shared > 0
 
     def keeps(self, node: str, but: str) -> bool:
         """Whether room on this node is reserved for one pod alone, another one than `but`."""
@@ -517,6 +523,7 @@ class Ledger:
         elif grant.nodes:
             self._flights[pod.key] = (pod, grant.nodes)
             self._flying += pod.shape.gpus
+            self._flying_shared += pod.shape.shared
             for node in grant.nodes:
                 self._landing.setdefault(node, {})[pod.key] = pod
 
@@ -528,6 +535,7 @@ class Ledger:
         pod, nodes = self._flights.pop(key, (None, ()))
         if pod is not None:
             self._flying -= pod.shape.gpus
+            self._flying_shared -= pod.shape.shared
         for name in nodes:
             self._landing[name].pop(key, None)
 

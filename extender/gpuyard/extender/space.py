@@ -49,6 +49,8 @@ class Space:
         """Whether something there matters of which kube-scheduler knows nothing."""
         if node in self._view.sharing or self._keeps(node):
             return True
+        if not self._ledger.shares_in_flight:
+            return False
         return any(pod.shape.shared and pod.key != self._pod.key for pod in self._ledger.landing_on(node))
 
     def fits(self, node: str, gone: Iterable[Pod] = ()) -> bool:
