@@ -145,6 +145,13 @@ def test_the_first_few_pods_without_a_queue_are_named_and_the_rest_are_counted()
     assert found.seen == f"{names} and 2 more have no queue (7 GPUs)"
 
 
+@pytest.mark.parametrize(("limit", "status"), [(2, "ok"), (1, "warn"), (-1, "ok")])
+def test_a_queue_that_holds_more_than_its_limit_is_found_and_an_unused_one_is_well(limit: float, status: str) -> None:
+    given = (node(), queue("used", limit=limit), queue("unused", limit=0), pod("p", 2, "used", on="node-1"))
+    [found] = bypass.beyond(reading(*given).snapshot)
+    assert found.status == status
+
+
 def test_pods_without_gpus_need_no_queue() -> None:
     [found] = bypass.bypassing(reading(node(), queue(), pod("mine"), pod("free", 0, queue=None)).snapshot)
     assert (found.status, found.seen) == ("ok", "1 pods with GPUs, each of a queue")

@@ -11,7 +11,7 @@ from gpuyard.cli.patient import Patient
 from gpuyard.cli.reading import read
 from gpuyard.engine.kube.faults import Unreadable
 from gpuyard.engine.model import GPU, UNLIMITED, Amounts, Pod
-from gpuyard.engine.snapshot import Snapshot
+from gpuyard.engine.snapshot import UNUSED, Snapshot
 
 READ = "queues and pods can be read"
 GOVERNED = "no pod bypasses the queues"
@@ -32,7 +32,7 @@ async def by_queue(patient: Patient) -> list[Finding]:
         return [Finding(READ, Status.FAIL, str(fault), "mend that field of it") for fault in unreadable.faults]
     told = [Finding(READ, Status.WARN, note.removeprefix("warning: "), "mend that field of it") for note in notes]
     told = told or [Finding(READ, Status.OK, f"{len(snapshot.queues)} queues, {len(snapshot.pods)} pods")]
-    return [*told, *bypassing(snapshot), *_beyond(snapshot)]
+    return [*told, *bypassing(snapshot), *beyond(snapshot)]
 
 
 def bypassing(snapshot: Snapshot) -> list[Finding]:
@@ -56,12 +56,13 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:_NAMED]) + rest
 
 
-def _beyond(snapshot: Snapshot) -> list[Finding]:
+def beyond(snapshot: Snapshot) -> list[Finding]:
+    """The queues that hold more GPUs than their limits."""
     remedy = "its limit was lowered, or kube-scheduler does not ask gpuyard; pods end, or it is raised"
     over = [
         Finding(BOUNDED, Status.WARN, f"queue {queue.name} holds {number(held.gpu, GPU)} GPUs of {bound}", remedy)
         for queue in snapshot.queues.values()
-        if (bound := _passed(queue.limit, held := snapshot.use[queue.name].allocated)) is not None
+        if (bound := _passed(queue.limit, held := snapshot.use.get(queue.name, UNUSED).allocated)) is not None
     ]
     return over or [Finding(BOUNDED, Status.OK, "no queue holds more GPUs than its limit")]
 
