@@ -19,8 +19,11 @@ LABELS = "app.kubernetes.io"
 
 
 def shipped() -> list[dict[str, Any]]:
+    """Every object once, though several files may have it."""
     texts = [(MANIFESTS / name).read_text() for name in SOURCES]
-    return [one for text in texts for one in yaml.load_all(text, Loader=yaml.CSafeLoader)]
+    every = [one for text in texts for one in yaml.load_all(text, Loader=yaml.CSafeLoader)]
+    once = {(one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"]): one for one in reversed(every)}
+    return list(once.values())
 
 
 WORKLOADS = {one["metadata"]["name"]: one for one in shipped() if one["kind"] in ("Deployment", "DaemonSet")}
