@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 from typing import Any, NoReturn, TypeVar
 
 import click
 from gpuyard.common.kube.access import find_access
 from gpuyard.common.kube.client import Client
-from gpuyard.common.kube.errors import KubeError
+from gpuyard.common.kube.errors import ApiError, KubeError, UnreachableError
 
 T = TypeVar("T")
 
@@ -26,7 +27,16 @@ def calling(work: Callable[[Client], Awaitable[T]], kubeconfig: str, context: st
     try:
         return asyncio.run(ask())
     except KubeError as error:
-        end(str(error), UNREACHABLE)
+        end(f"{error}{_remedy(error)}", UNREACHABLE)
+
+
+def _remedy(error: KubeError) -> str:
+    """What helps, where the error does not say it itself."""
+    if isinstance(error, UnreachableError):
+        return "; if another cluster is meant, name it with --kubeconfig or --context"
+    if isinstance(error, ApiError) and error.status == HTTPStatus.FORBIDDEN:
+        return "; ask the cluster's administrators for that right"
+    return ""
 
 
 def reaching(command: Callable[..., Any]) -> Callable[..., Any]:
