@@ -90,7 +90,8 @@ def weathered(yard: Yard, seconds: float) -> None:
     yard.until(lambda: at_rest(yard), 180, "nothing changes any more")
     yard.until(lambda: not in_flight(yard), 120, "nobody is on his way")
     assert highest_use(yard, storm.pods) <= LIMIT
-    twice = [name for name, times in Counter(evicted(yard)).items() if times > 1 + moved(yard, name)]
+    made = times_made(yard)
+    twice = [name for name, times in Counter(evicted(yard)).items() if times > made[name]]
     assert twice == []
     before = ledger(yard)
     yard.cluster.kill(EXTENDER)
@@ -121,10 +122,10 @@ def in_flight(yard: Yard) -> float:
     return sum(told.get(f'gpuyard_ledger_pods{{phase="{phase}"}}', 0) for phase in ("Reserved", "Expected"))
 
 
-def moved(yard: Yard, name: str) -> int:
-    """How often a pod has been made anew: each of these was another pod."""
-    made = [one for one in yard.audit("create", "pods", name=name) if "subresource" not in one["objectRef"]]
-    return [one.get("responseStatus", {}).get("code") for one in made].count(201) - 1
+def times_made(yard: Yard) -> Counter[str]:
+    """How often each pod was made: who is made anew after a move is another pod."""
+    events = (one for one in yard.audit("create", "pods") if "subresource" not in one["objectRef"])
+    return Counter(one["objectRef"]["name"] for one in events if one.get("responseStatus", {}).get("code") == 201)
 
 
 def highest_use(yard: Yard, pods: dict[str, Pod]) -> int:
