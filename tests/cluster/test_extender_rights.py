@@ -19,6 +19,7 @@ from gpuyard.sandbox import down, ports, processes
 from gpuyard.sandbox.demo.stage import EXTENDER, extender_port, manifests, set_up
 
 from tests.cluster.crowd import Call, send
+from tests.cluster.owners import definitions
 from tests.cluster.planner import HEAD
 from tests.cluster.yard import Yard
 
@@ -85,6 +86,7 @@ class Stage:
         self.kubectl("create", "namespace", HOME)
         self.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=60s", "--namespace", HOME)
         self.kubectl("apply", "--namespace", HOME, "-f", str(RIGHTS))
+        self.yard.apply(*definitions())
         self.yard.apply(self.yard.pod("it", gpus=0) | {"metadata": {"name": "it", "namespace": HOME}})
         send(self.yard.cluster.kubeconfig, [one_that_ended(f"old-{number}") for number in range(HISTORY)])
 

@@ -173,14 +173,18 @@ def test_the_status_of_a_queue_is_no_news() -> None:
     assert not bench.ledger.take_news()
 
 
+WATCHED = ["priorityclasses", "podgroups", "queues", "namespaces", "poddisruptionbudgets", "nodes", "pods"]
+
+
 def test_there_is_one_watch_for_each_kind() -> None:
     watches = Bench().feed.reflectors(Client.__new__(Client))
-    assert [watch.address.about for watch in watches] == [
-        "priorityclasses",
-        "podgroups",
-        "queues",
-        "namespaces",
-        "poddisruptionbudgets",
-        "nodes",
-        "pods",
-    ]
+    assert [watch.address.about for watch in watches[-len(WATCHED) :]] == WATCHED
+    assert {watch.address.about for watch in watches[: -len(WATCHED)]} == {
+        "jobs",
+        "pytorchjobs",
+        "tfjobs",
+        "xgboostjobs",
+        "jaxjobs",
+        "mpijobs",
+        "rayclusters",
+    }

@@ -5,6 +5,7 @@ queue is tried again whenever another one changes.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -17,7 +18,8 @@ from gpuyard.engine.kube import nodes, queues
 from gpuyard.engine.kube.meta import labels_of
 from gpuyard.engine.kube.workloads import QUEUE
 from gpuyard.extender.ledger import Ledger, Phase, Sighting
-from gpuyard.extender.objects import Namespace, Node, Pod, PodDisruptionBudget, PodGroup, PriorityClass, Queue
+from gpuyard.extender.objects import Namespace, Node, Pod, PodDisruptionBudget, PodGroup, PodOwner, PriorityClass, Queue
+from gpuyard.extender.owners import KINDS
 from gpuyard.extender.translate import Complaints, Translator
 
 Report = Callable[[str], None]
@@ -35,6 +37,7 @@ class Feed:
         self._translator = translator
         self._report = report
         self._refused: dict[str, Queue] = {}
+        self._owners: dict[str, Reflector[PodOwner]] = {}
 
     def reflectors(self, client: Client) -> list[Reflector[Any]]:
         """The watches that feed the ledger; run each of them."""
@@ -52,7 +55,17 @@ class Feed:
             reflector = Reflector[Any](client, resource.within(), msgspec.json.Decoder(kind), report=self._report)
             reflector.subscribe(reader)
             made.append(reflector)
-        return made
+        self._owners = {kind: self._follow(client, kind) for kind in KINDS}
+        self._translator.owners.followed = KINDS.keys()
+        return [*self._owners.values(), *made]
+
+    def _follow(self, client: Client, kind: str) -> Reflector[PodOwner]:
+        """The watch for owners of one kind; few clusters have all of them."""
+        absent = partial(self._go_without, kind)
+        decoder = msgspec.json.Decoder(PodOwner)
+        reflector = Reflector(client, KINDS[kind].within(), decoder, report=self._report, absent=absent)
+        reflector.subscribe(partial(self.owners, kind))
+        return reflector
 
     def adopt(self, until: Callable[[Sighting], float]) -> None:
         """After a start: whom kube-scheduler may be binding at this moment counts until its next word, or `until`."""
@@ -71,11 +84,29 @@ class Feed:
         """Pods have changed."""
         for change in batch.changes:
             if change.new is not None:
-                self._see([self._translator.put_pod(change.new)])
+                seen = self._translator.put_pod(change.new)
+                self._see([seen])
+                if seen.awaits:
+                    self._look_for(seen.awaits)
             elif change.old is not None:
                 meta = change.old.metadata
                 self._translator.drop_pod(meta.key)
                 self._ledger.end(meta.key, meta.uid)
+
+    def owners(self, kind: str, batch: Batch[PodOwner]) -> None:
+        """Owners of pods have changed."""
+        for change in batch.changes:
+            self._change_mind(self._translator.put_owner(kind, _key(change.old or change.new), change.new))
+
+    def _go_without(self, kind: str) -> None:
+        self._change_mind(self._translator.go_without(kind))
+
+    def _change_mind(self, sightings: list[Sighting]) -> None:
+        """Of these pods it is known only now how many start together: kube-scheduler has been told to wait."""
+        self._see(sightings)
+        for seen in sightings:
+            if seen.pod.key in self._ledger.asleep:
+                self._ledger.wake(seen.pod.key)
 
     def groups(self, batch: Batch[PodGroup]) -> None:
         """PodGroups have changed."""
@@ -156,6 +187,12 @@ class Feed:
         while name != queue.name and (above := known.get(name)) is not None:
             name = above.parent
         return name == queue.name
+
+    def _look_for(self, owner: str) -> None:
+        """Look at once whether there are owners of this kind by now."""
+        kind = owner.partition(" ")[0]
+        if kind in self._owners:
+            self._owners[kind].hurry()
 
     # --- helpers ---
 

@@ -107,6 +107,8 @@ class Sighting(msgspec.Struct, frozen=True, kw_only=True):
     """Whether binding it may wait for volumes."""
     fault: str = ""
     """What of the pod cannot be read."""
+    awaits: str = ""
+    """Its owner, while nobody has seen that, so that nobody knows how many start with this pod."""
 
 
 class Grant(NamedTuple):

@@ -91,6 +91,28 @@ class PodGroup(objects.PodGroup, kw_only=True):
     metadata: Meta
 
 
+class OwnerMeta(msgspec.Struct, rename="camel", gc=False):
+    """`metadata` of an owner of pods; there may be many thousands, so nothing is kept that nobody asks for."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    annotations: objects.Notes | None = None
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+
+class PodOwner(msgspec.Struct, gc=False):
+    """A Job, PyTorchJob, …: how many of its pods must start together."""
+
+    metadata: OwnerMeta
+    spec: objects.OwnerSpec | None = None
+
+
 class PriorityClass(objects.PriorityClass, kw_only=True):
     """scheduling.k8s.io/v1 PriorityClass."""
 

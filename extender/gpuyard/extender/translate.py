@@ -10,11 +10,12 @@ from typing import NamedTuple
 
 from gpuyard.engine.kube import gangs, others, pods, workloads
 from gpuyard.engine.kube.meta import created, labels_of
-from gpuyard.engine.model import Budget, Gang, Workload
+from gpuyard.engine.model import Budget, Gang, State, Workload
 from gpuyard.engine.model import Pod as EnginePod
 from gpuyard.engine.settings import Settings
 from gpuyard.extender.ledger import Sighting
-from gpuyard.extender.objects import Pod, PodDisruptionBudget, PodGroup, PriorityClass
+from gpuyard.extender.objects import Pod, PodDisruptionBudget, PodGroup, PodOwner, PriorityClass
+from gpuyard.extender.owners import Owners
 from msgspec.structs import replace
 
 LONGEST = 300
@@ -51,6 +52,8 @@ class Translator:
         self._teams: dict[str, dict[str, Pod]] = {}
         self._said: dict[str, dict[str, Said]] = {}
         self._team_of: dict[str, str] = {}
+        self.owners = Owners()
+        """Who says how many pods start together."""
 
     @property
     def pods(self) -> Mapping[str, Pod]:
@@ -82,16 +85,37 @@ class Translator:
             self._groups[key] = seen
         return self._all(self._teams.get(key, {}).values())
 
+    def put_owner(self, kind: str, key: str, seen: PodOwner | None) -> list[Sighting]:
+        """An owner of pods is new, changed or gone (None): what its pods mean."""
+        return self._anew(self.owners.put(kind, key, seen))
+
+    def go_without(self, kind: str) -> list[Sighting]:
+        """There are no owners of this kind: what the pods mean that were waiting for theirs."""
+        return self._anew(self.owners.go_without(kind))
+
+    def _anew(self, keys: Iterable[str]) -> list[Sighting]:
+        found = [self._pods[key] for key in keys]
+        for pod in found:
+            self._leave(pod.metadata.key)
+            self._join(pod)
+        return self._all(found)
+
     def put_pod(self, seen: Pod) -> Sighting:
         """A pod is new or changed: what it means."""
         key = seen.metadata.key
         self.drop_pod(key)
         self._pods[key] = seen
+        self.owners.add(seen)
+        self._join(seen)
+        return self.sight(seen)
+
+    def _join(self, seen: Pod) -> None:
+        """Count a pod among those of its workload."""
+        key = seen.metadata.key
         team, _ = self._team(seen, Complaints())
         self._teams.setdefault(team, {})[key] = seen
         self._said.setdefault(team, {})[key] = self._says(seen, Complaints())
         self._team_of[key] = team
-        return self.sight(seen)
 
     def put_budget(self, key: str, seen: PodDisruptionBudget | None) -> None:
         """A disruption budget is new, changed or gone (None)."""
@@ -113,7 +137,12 @@ class Translator:
 
     def drop_pod(self, key: str) -> None:
         """A pod is gone."""
-        self._pods.pop(key, None)
+        seen = self._pods.pop(key, None)
+        if seen is not None:
+            self.owners.drop(seen)
+        self._leave(key)
+
+    def _leave(self, key: str) -> None:
         team = self._team_of.pop(key, "")
         for by_team in (self._teams, self._said):
             members = by_team.get(team, {})
@@ -128,8 +157,13 @@ class Translator:
         pod = pods.pod(seen, team, 0, complain)
         workload = self._workload(team, least, seen, complain)
         concerns_us = pod.shape.wants_gpu or workload.queue is not None
+        awaits = self.owners.awaited(seen) if concerns_us and pod.state is State.PENDING else ""
+        if awaits:
+            # As if it did not exist yet: nobody knows how many start with it.
+            pod = replace(pod, gated=True)
         return Sighting(
             pod=pod if concerns_us else replace(pod, workload=""),
+            awaits=awaits,
             workload=workload if concerns_us else None,
             version=seen.metadata.version,
             verdict=seen.verdict,
@@ -145,7 +179,7 @@ class Translator:
         return own in classes or self._team_of[seen.metadata.key] in self._groups
 
     def _team(self, seen: Pod, complain: Complaints) -> tuple[str, int]:
-        return workloads.workload_key(seen, {}, self._groups, complain)
+        return workloads.workload_key(seen, self.owners.known, self._groups, complain)
 
     def _workload(self, key: str, least: int, seen: Pod, complain: Complaints) -> Workload:
         group, own = self._groups.get(key), seen.metadata.key

@@ -42,6 +42,10 @@ GONE = "Gone"
 """The reason in metrics of a pod that is deleted, which kube-scheduler does not know yet."""
 
 
+AWAITED = "OwnerAwaited"
+"""The reason in metrics of a pod that was seen before its owner."""
+
+
 class Refusal(NamedTuple):
     """Why a pod gets no node: by name for us, and in one sentence that never changes for the same cause."""
 
@@ -201,6 +205,8 @@ class Verbs:
             return None
         if self._ledger.is_gone(seen):
             return Refusal(GONE, "the pod is deleted")
+        if seen.awaits:
+            return Refusal(AWAITED, f"gpuyard has not seen its owner yet: {seen.awaits}")
         if seen.fault:
             return Refusal(UNREADABLE, f"gpuyard cannot read the pod: {seen.fault}")
         waiting = self._gatekeeper.refusal(snapshot, settings, workload, seen.pod)

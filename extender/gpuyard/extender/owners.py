@@ -1,0 +1,108 @@
+"""How many pods of one owner start together: told by the owner, which a pod may be seen before.
+
+                      the owner is seen
+        awaited ─────────────────────────▶ known ──the last of its pods is gone, and so is it──▶ forgotten
+           └──the API server has no such kind, or none for us──▶ alone
+
+A pod that is awaited does not exist yet for the planner, and is refused. What an owner said holds for its pods as long
+as there are any, even if it goes before them.
+"""
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+
+from gpuyard.common.kube.resources import JOBS, Resource
+from gpuyard.engine.kube import objects
+from gpuyard.engine.kube.meta import namespace_of, notes_of
+from gpuyard.engine.kube.pods import owner_of
+from gpuyard.extender.objects import Pod, PodOwner
+
+TRAINING = "kubeflow.org/v1"
+KINDS: Mapping[str, Resource] = {
+    one.kind: one
+    for one in (
+        JOBS,
+        Resource(TRAINING, "pytorchjobs", "PyTorchJob"),
+        Resource(TRAINING, "tfjobs", "TFJob"),
+        Resource(TRAINING, "xgboostjobs", "XGBoostJob"),
+        Resource(TRAINING, "jaxjobs", "JAXJob"),
+        Resource(TRAINING, "mpijobs", "MPIJob"),
+        Resource("ray.io/v1", "rayclusters", "RayCluster"),
+    )
+}
+"""The kinds that are asked, by the name that pods give them."""
+
+Key = tuple[str, str, str]
+"""Namespace, kind and name."""
+
+
+class Owners:
+    """The owners of pods, and who waits for them."""
+
+    def __init__(self) -> None:
+        self.known: dict[Key, objects.PodOwner] = {}
+        """Those that have been seen."""
+        self.followed: AbstractSet[str] = frozenset()
+        """The kinds of which every one will be seen."""
+        self._gone: set[Key] = set()
+        self._pods: dict[Key, set[str]] = {}
+        self._alone: set[str] = set()
+
+    def put(self, kind: str, key: str, seen: PodOwner | None) -> list[str]:
+        """An owner is new, changed or gone (None): the pods of which something else may be so now, by key."""
+        namespace, _, name = key.partition("/")
+        owner = (namespace, kind, name)
+        if seen is None:
+            self._gone.add(owner)
+            self._forget(owner)
+            return []
+        self._gone.discard(owner)
+        before = self.known.get(owner)
+        meta = objects.Meta(annotations=seen.metadata.annotations)
+        now = self.known[owner] = objects.PodOwner(kind=kind, metadata=meta, spec=seen.spec)
+        return sorted(self._pods.get(owner, ())) if before != now else []
+
+    def add(self, pod: Pod) -> None:
+        """There is this pod."""
+        owner = _owner(pod)
+        if owner is not None:
+            self._pods.setdefault(owner, set()).add(pod.metadata.key)
+
+    def drop(self, pod: Pod) -> None:
+        """This pod is gone."""
+        key, owner = pod.metadata.key, _owner(pod)
+        self._alone.discard(key)
+        if owner is not None and owner in self._pods:
+            self._pods[owner].discard(key)
+            if not self._pods[owner]:
+                del self._pods[owner]
+                self._forget(owner)
+
+    def go_without(self, kind: str) -> list[str]:
+        """The API server has no owners of this kind: the pods that waited for one, by key; they are alone."""
+        waiting = [(owner, pods) for owner, pods in self._pods.items() if owner[1] == kind and owner not in self.known]
+        found = sorted(pod for _, pods in waiting for pod in pods if pod not in self._alone)
+        self._alone.update(found)
+        return found
+
+    def awaited(self, pod: Pod) -> str:
+        """The owner that has to be seen before it is known how many start with this pod; empty: none."""
+        notes = notes_of(pod)
+        if notes.pod_group or notes.batch_minimum or pod.metadata.key in self._alone:
+            return ""
+        owner = _owner(pod)
+        if owner is None or owner in self.known or owner[1] not in self.followed:
+            return ""
+        return f"{owner[1]} {owner[0]}/{owner[2]}"
+
+    def _forget(self, owner: Key) -> None:
+        if owner in self._gone and owner not in self._pods:
+            self._gone.discard(owner)
+            self.known.pop(owner, None)
+
+
+def _owner(pod: Pod) -> Key | None:
+    found = owner_of(pod)
+    if found is None or found.kind not in KINDS:
+        return None
+    return (namespace_of(pod), found.kind, found.name)
