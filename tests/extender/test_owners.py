@@ -86,6 +86,8 @@ def test_where_the_api_server_has_no_such_kind_each_pod_is_alone() -> None:
     of.feed._go_without("PyTorchJob")
     assert of.ledger.take_called() == {"ns/a"}
     assert of.passes(A)
+    of.put(A)
+    assert of.passes(A), "news of it change nothing"
     of.put(later := owned("later"))
     assert sentences(of, later) == UNSEEN, "the kind may have come meanwhile: it is looked at once more"
 

@@ -1,5 +1,6 @@
 """What pods mean, by themselves and with the objects that they refer to."""
 
+from gpuyard.engine.kube.times import moment
 from gpuyard.engine.settings import Settings
 from gpuyard.extender.ledger import Sighting
 from gpuyard.extender.translate import Translator
@@ -103,3 +104,39 @@ def test_a_pod_that_is_gone_no_longer_speaks_for_its_gang() -> None:
     of.drop_pod("ns/a")
     assert queue_of(of.sight(typed(member("b", queue="second")))) == "second"
     assert set(of.pods) == {"ns/b"}
+
+
+def evicted(name: str, at: str, **more: object) -> Json:
+    told = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "lastTransitionTime": at}
+    return member(name, on="n1", status={"phase": "Running", "conditions": [told]}, **more)
+
+
+def last_evicted(seen: Sighting) -> int | None:
+    return seen.workload.last_evicted if seen.workload else None
+
+
+def test_a_workload_knows_when_one_of_its_pods_was_last_told_to_leave() -> None:
+    of = translator()
+    of.put_group("ns/g", typed(group("g", 2, "team")))
+    assert last_evicted(of.put_pod(typed(member("a")))) is None
+    of.put_pod(typed(evicted("b", "2026-01-01T00:01:00Z")))
+    assert last_evicted(of.put_pod(typed(member("a")))) == moment("2026-01-01T00:01:00Z")
+    later = last_evicted(of.put_pod(typed(evicted("c", "2026-01-01T00:02:00Z"))))
+    assert later == moment("2026-01-01T00:02:00Z")
+    assert later == last_evicted(of.put_pod(typed(evicted("b", "2026-01-01T00:01:00Z")))), "the last one counts"
+    for name in "abc":
+        of.drop_pod(f"ns/{name}")
+    assert last_evicted(of.put_pod(typed(member("d")))) == later, "its PodGroup is the same"
+
+
+def test_with_its_pods_and_its_pod_group_what_a_workload_lost_is_forgotten() -> None:
+    of = translator()
+    of.put_group("ns/g", typed(group("g", 2, "team")))
+    of.put_pod(typed(evicted("a", "2026-01-01T00:01:00Z")))
+    of.drop_pod("ns/a")
+    of.put_group("ns/g", None)
+    assert last_evicted(of.put_pod(typed(member("b")))) is None
+
+
+def test_a_time_that_is_none_does_not_count() -> None:
+    assert last_evicted(translator().put_pod(typed(evicted("a", "soon", queue="team")))) == 0

@@ -25,6 +25,7 @@ class PodCondition(objects.Condition):
     """An entry of a pod's `status.conditions`."""
 
     message: str | None = None
+    last_transition_time: str | None = None
 
 
 class PodStatus(objects.PodStatus, rename="camel"):
@@ -59,6 +60,13 @@ class Pod(objects.Pod, kw_only=True):
         conditions = (self.status.conditions if self.status else None) or ()
         said = (c.message or "" for c in conditions if c.type == "PodScheduled" and c.status == "False")
         return next(said, None)
+
+    @property
+    def evicted(self) -> str | None:
+        """When it was told to leave for others, or for its node's sake; None: it was not."""
+        conditions = (self.status.conditions if self.status else None) or ()
+        times = (c.last_transition_time for c in conditions if c.type == "DisruptionTarget" and c.status == "True")
+        return next(times, None)
 
     @property
     def claims_volumes(self) -> bool:

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from gpuyard.engine.kube import gangs, others, pods, workloads
-from gpuyard.engine.kube.meta import created, labels_of
+from gpuyard.engine.kube.meta import created, labels_of, read
+from gpuyard.engine.kube.times import moment
 from gpuyard.engine.model import Budget, Gang, State, Workload
 from gpuyard.engine.model import Pod as EnginePod
 from gpuyard.engine.settings import Settings
@@ -52,6 +53,8 @@ class Translator:
         self._teams: dict[str, dict[str, Pod]] = {}
         self._said: dict[str, dict[str, Said]] = {}
         self._team_of: dict[str, str] = {}
+        self._evicted: dict[str, int] = {}
+        """When a pod of a workload was last told to leave."""
         self.owners = Owners()
         """Who says how many pods start together."""
 
@@ -81,6 +84,7 @@ class Translator:
         """A PodGroup is new, changed or gone (None): what the pods mean that name it."""
         if seen is None:
             self._groups.pop(key, None)
+            self._forget_eviction(key)
         else:
             self._groups[key] = seen
         return self._all(self._teams.get(key, {}).values())
@@ -103,11 +107,23 @@ class Translator:
     def put_pod(self, seen: Pod) -> Sighting:
         """A pod is new or changed: what it means."""
         key = seen.metadata.key
-        self.drop_pod(key)
+        before = self._pods.get(key)
+        if before is not None and before.metadata.uid == seen.metadata.uid:
+            self._leave(key)
+        else:
+            self.drop_pod(key)
         self._pods[key] = seen
         self.owners.add(seen)
         self._join(seen)
+        self._note_eviction(seen)
         return self.sight(seen)
+
+    def _note_eviction(self, seen: Pod) -> None:
+        """Remember when a workload last lost a pod; it may not have others evicted for it at once."""
+        if seen.evicted is not None:
+            team = self._team_of[seen.metadata.key]
+            at = read(moment, seen.evicted, "status.conditions", Complaints(), 0)
+            self._evicted[team] = max(at, self._evicted.get(team, 0))
 
     def _join(self, seen: Pod) -> None:
         """Count a pod among those of its workload."""
@@ -149,6 +165,12 @@ class Translator:
             members.pop(key, None)
             if not members:
                 by_team.pop(team, None)
+        self._forget_eviction(team)
+
+    def _forget_eviction(self, team: str) -> None:
+        """Without a PodGroup, and with all its pods gone, a workload begins anew."""
+        if team not in self._teams and team not in self._groups:
+            self._evicted.pop(team, None)
 
     def sight(self, seen: Pod) -> Sighting:
         """What a pod means that a watch or a call shows."""
@@ -189,13 +211,14 @@ class Translator:
         if group is not None:
             claims.insert(0, workloads.group_claim(group, self._known, complain))
             ages = [created(group, 0, complain)]
-        return workloads.workload(
+        made = workloads.workload(
             key,
             claims,
             gangs.gang(group, complain) if group is not None else Gang(minimum=least),
             default_queue=self._settings.default_queue,
             created=min(ages),
         )
+        return replace(made, last_evicted=self._evicted[key]) if key in self._evicted else made
 
     def _says(self, seen: Pod, complain: Complaints) -> Said:
         return Said(workloads.pod_claim(seen, self._known, complain), created(seen, 0, complain))
