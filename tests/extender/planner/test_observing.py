@@ -111,3 +111,25 @@ def test_kept_places_and_who_has_to_go_are_seen() -> None:
     seen = look.observer.snapshot([promise], ["uid-a"], 0, TODAY)
     assert seen.promises == (promise,)
     assert seen.pods["ns/a"].state is State.TERMINATING
+
+
+def test_the_end_of_a_dip_is_a_reason_to_look_also_where_nobody_waits() -> None:
+    look = Look(node("n1"), queue("team"))
+    look.observer.snapshot((), (), look.seconds, look.today)
+    look.bench.put(node("n1", 0))
+    assert look.changed()
+    seen = look.observer.snapshot((), (), look.seconds, look.today)
+    assert seen.fleet.nodes["n1"].stable_gpus == 8
+    assert not look.changed(after=299)
+    assert look.changed()
+
+
+def test_a_gang_with_a_grace_of_its_own_is_looked_at_when_that_is_over() -> None:
+    group = {"kind": "PodGroup", "metadata": {"name": "g", "namespace": "ns", "uid": "g", "resourceVersion": "1"}}
+    group["spec"] = {"minMember": 2, "queue": "team", "stalenessGracePeriod": "10s"}
+    left = pod("left", "team", on="n1", annotations={"pod-group-name": "g"})
+    look = Look(node("n1"), queue("team"), group, left)
+    look.cycle()
+    assert not look.changed(after=9)
+    assert look.changed()
+    assert set(look.cycle().record.evictions) == {"ns/left"}

@@ -163,6 +163,7 @@ class Planner:
         snapshot = self._observer.snapshot(self._open_promises(), leaving, now, int(self._today()))
         self._waiting.turn_away(snapshot, settings)
         if not (any(snapshot.waiting.values()) or snapshot.torn):
+            self._metrics.blocked.set(0)
             await self._publish(Accounts.of(snapshot, settings.fairshare_k))
             return
         await drain(self._outrank.line_up(snapshot, settings), self._clock)
@@ -238,6 +239,7 @@ class Planner:
         heard = {key: pod.uid for key, pod in pods.items() if self._was_heard_of(key)}
         refusals.count_on(heard, asked, now, grace)
         self._outrank.blocked = refusals.blocked(now, grace)
+        self._metrics.blocked.set(len(self._outrank.blocked))
         self._wake(pods, now)
 
     def _was_heard_of(self, pod: str) -> bool:

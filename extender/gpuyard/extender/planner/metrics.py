@@ -19,6 +19,11 @@ class PlannerMetrics:
         self.evictions = Counter(
             "gpuyard_evictions_total", "Evictions asked for.", ["phase", "outcome"], registry=registry
         )
+        self.blocked = Gauge(
+            "gpuyard_blocked_pods",
+            "Pods that wait and for which nobody is evicted: it would not help.",
+            registry=registry,
+        )
         self.moves = Counter("gpuyard_moved_pods_total", "Bare pods made anew.", registry=registry)
         self.fair_share = Gauge(
             "gpuyard_queue_fair_share_gpus", "GPUs that a queue may take back.", ["queue"], registry=registry

@@ -45,15 +45,18 @@ class Observer:
     def snapshot(self, promises: Iterable[Promise], leaving: Iterable[str], now: float, today: int) -> Snapshot:
         """The cluster to decide on, with places kept and the UIDs of those who are to go."""
         counted, config = self._ledger.snapshot, self._config()
-        self._seen, self._again, self._again_today = self._state(), float("inf"), float("inf")
+        self._seen, self._again_today = self._state(), float("inf")
         self._torn = {key: self._torn.get(key, now) for key in counted.torn}
         self.refusals.renew(self._ledger.entries, now)
+        dips = tuple(self._capacity.dipping(counted, now, config.capacity.grace))
+        # Also where nobody waits: what queues are due changes with it.
+        self._again = self._capacity.next_end(config.capacity.grace)
         under_way = UnderWay(
             granted=self._granted(),
             leaving=frozenset(leaving) | self._ledger.doomed,
             promises=tuple(promises),
             budgets=tuple(self._translator.budgets_of(counted.pods.values())),
-            dips=tuple(self._capacity.dipping(counted, now, config.capacity.grace)),
+            dips=dips,
             # The clock on the wall may have jumped meanwhile: what has passed is counted by the other one.
             torn_since={key: today - int(now - since + A_BIT) for key, since in self._torn.items()},
             offers=self.refusals.offers(now, config.outrank.grace, today=today),
