@@ -24,7 +24,7 @@ HALVES: Mapping[str, str] = {"mock": "gpuyard-mock", "extender": "gpuyard"}
 Held = dict[str, set[str]]
 """Nodes, and the resources that their kubelets still hold."""
 
-WORKLOADS = ("Deployment", "DaemonSet")
+WORKLOADS = ("Deployment", "DaemonSet", "CronJob", "Job")
 CRD = "CustomResourceDefinition"
 HISTORY = "plans.gpuyard.io"
 GONE_WITHIN = 180.0
@@ -190,7 +190,8 @@ class Removal:
         return len(await self._client.items(resource.within()))
 
     async def _delete(self, thing: Thing) -> None:
-        if await self._try(self._client.delete(thing.address)):
+        # A Job would leave its pods behind, if nothing were said.
+        if await self._try(self._client.delete(thing.address, propagation="Background")):
             self._say(f"{thing} removed")
 
     async def _exists(self, thing: Thing) -> bool:

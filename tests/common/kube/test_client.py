@@ -74,6 +74,11 @@ async def test_a_delete_can_insist_on_one_uid(wire: Wire, client: Client) -> Non
     assert wire.requests[0].json == {"preconditions": {"uid": "u1"}, "gracePeriodSeconds": 0}
 
 
+async def test_a_delete_can_say_what_becomes_of_what_belongs_to_it(wire: Wire, client: Client) -> None:
+    await client.delete(POD, propagation="Background")
+    assert wire.requests[0].json == {"propagationPolicy": "Background"}
+
+
 async def test_a_plain_delete_has_no_body(wire: Wire, client: Client) -> None:
     await client.delete(POD)
     assert wire.requests[0].body == b""

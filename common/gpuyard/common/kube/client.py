@@ -178,9 +178,12 @@ class Client:
         """Server-side apply: `body` is all that `manager` wants to own of the object."""
         return await self.patch(address, body, Patch.APPLY, fieldManager=manager, force=str(force).lower())
 
-    async def delete(self, address: Address, *, uid: str = "", grace: int | None = None) -> Json:
-        """Delete an object; with `uid`, only that very one. `grace` in seconds, None: the object's own."""
-        options: Json = {}
+    async def delete(self, address: Address, *, uid: str = "", grace: int | None = None, propagation: str = "") -> Json:
+        """Delete an object; with `uid`, only that very one. `grace` in seconds, None: the object's own.
+
+        `propagation` says what becomes of what belongs to it; empty: what its kind does, which differs.
+        """
+        options: Json = {"propagationPolicy": propagation} if propagation else {}
         if uid:
             options["preconditions"] = {"uid": uid}
         if grace is not None:
