@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -72,3 +75,13 @@ def test_a_machine_without_apt_is_told_what_helps(
     with pytest.raises(SandboxError, match=r"no apt-get on this machine\nPut prometheus and promtool on the PATH"):
         found(tmp_path)
     assert list((tmp_path / "cache" / "bin").iterdir()) == []
+
+
+def test_as_a_program_it_becomes_prometheus(tmp_path: Path) -> None:
+    for name in prometheus.PROGRAMS:
+        install(tmp_path, name, f'#!/bin/sh\necho {name} "$@"\n')
+    done = subprocess.run(
+        [sys.executable, "-m", "gpuyard.sandbox.prometheus", "--web.listen-address=localhost:9090"],
+        env={**os.environ, SETTING: str(tmp_path)}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == "prometheus --web.listen-address=localhost:9090\n"
