@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,6 +48,23 @@ def test_its_pods_really_run(name: str) -> None:
     assert cluster
     running = ("--for=jsonpath={.status.phase}=Running", "--all", "--timeout=120s", "-n", "quickstart")
     assert cluster.kubectl("wait", "pods", *running).count("condition met") == 6
+
+
+def test_the_doctor_finds_nothing_wrong_with_it(name: str) -> None:
+    cluster = kind.find(name)
+    assert cluster
+    command = [sys.executable, "-m", "gpuyard.cli", "doctor", f"--kubeconfig={cluster.kubeconfig}"]
+
+    def wrong() -> str:
+        """What is found; nothing once all is well."""
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        return "" if done.returncode == 0 else done.stdout + done.stderr
+
+    # The second extender may still be coming up.
+    deadline = time.monotonic() + 180
+    while problems := wrong():
+        assert time.monotonic() < deadline, problems
+        time.sleep(2)
 
 
 def test_it_ends_without_a_trace(name: str) -> None:
