@@ -1,5 +1,7 @@
 """Reading: five forms, one model; what is wrong is refused with its place."""
 
+from datetime import date
+
 import pytest
 import yaml
 from gpuyard.common.topology.document import TopologyError
@@ -349,6 +351,7 @@ def test_a_gpu_is_cut_into_slices() -> None:
         (node(gpus="[&g {}, *g]"), "twice by an alias"),
         (node(gpus="[{}]").replace("11441", "-5"), "line 3, nodes.n.gpu-memory: is -5"),
         (node(gpus="[{}]").replace("11441", "1.5"), "is '1.5'; write a whole number"),
+        (node(gpus="[{}]").replace("11441", "2026-13-45"), "is '2026-13-45'; write a whole number"),
         (node("    gpu-memory: 5\n"), "line 6, nodes.n.gpu-memory: is written twice"),
         (node("    colour: red\n"), "line 6, nodes.n.colour: unknown key"),
         (node("  m: {gpus: []}\n"), "nodes.m: misses gpu-memory"),
@@ -444,7 +447,7 @@ WORDS = [
     "gpuCount", "mig-strategy", "migStrategy", "node-autofill", "gpu-count", "allocatedBy", "podGpuUsageStatus",
 ]  # fmt: skip
 TEXTS = ["h100", "time-slicing", "10-30", "unhealthy", "mixed", "a", "", "1g.5gb", "example.com/x"]
-VALUES = st.sampled_from([*TEXTS, None, True, 0, 1, -1, 7, 2**70, 1.5, float("inf")])
+VALUES = st.sampled_from([*TEXTS, None, True, 0, 1, -1, 7, 2**70, 1.5, float("inf"), date(2026, 11, 19)])
 DOCUMENTS = st.recursive(
     VALUES,
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.sampled_from(WORDS), inner, max_size=6)),
