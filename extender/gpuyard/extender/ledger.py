@@ -24,7 +24,6 @@ A key is a pod's name: a later pod of that name takes its place, an earlier one 
 was deleted: kube-scheduler may learn of that a moment after us, and ask for a pod that nobody will ever bind.
 """
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from enum import StrEnum
@@ -34,6 +33,7 @@ import msgspec
 from gpuyard.engine.kube.workloads import PREEMPTIBLE_BELOW
 from gpuyard.engine.model import Node, Pod, Promise, Queue, State, Workload
 from gpuyard.engine.snapshot import Draft, Snapshot, claim
+from gpuyard.extender.flights import Flights
 from gpuyard.extender.promises import Promises, Share
 from msgspec.structs import replace
 
@@ -139,8 +139,6 @@ class Reservation(msgspec.Struct, frozen=True):
     grant: Grant = Grant()
 
 
-_NO_PODS: Mapping[str, Pod] = {}
-
 UNASKED = 1 << 63
 """The version of a reservation made before kube-scheduler asked: no word of its on the pod is newer."""
 
@@ -180,17 +178,13 @@ class Ledger:
         self._until: dict[str, float] = {}
         self._asleep: dict[str, str] = {}
         self._called: set[str] = set()
-        self._kept: dict[str, str] = {}
-        self._flights: dict[str, tuple[Pod, tuple[str, ...]]] = {}
-        self._flying = 0
-        self._flying_shared = 0
-        self._landing: dict[str, dict[str, Pod]] = {}
-        self._kept_on: Counter[str] = Counter()
         self._offers: dict[str, Offered] = {}
         self._last_offer: frozenset[str] = frozenset()
         self._buried: dict[str, None] = {}
         self._touched: set[str] | None = set()
         self._news = False
+        self.flights = Flights()
+        """Where those may land who were let through."""
         self.promises = Promises(self._entries)
         """Room that unfinished plans keep."""
 
@@ -225,24 +219,6 @@ class Ledger:
         return self._asleep
 
     @property
-    def in_flight(self) -> Collection[tuple[Pod, tuple[str, ...]]]:
-        """The pods that may land any moment, each with the nodes that filter returned."""
-        return self._flights.values()
-
-    def landing_on(self, node: str) -> Collection[Pod]:
-        """The pods that may land on this node any moment."""
-        return self._landing.get(node, _NO_PODS).values()
-
-    @property
-    def shares_in_flight(self) -> bool:
-        """Whether a pod that wants a part of a GPU may land any moment."""
-        return self._flying_shared > 0
-
-    def keeps(self, node: str, but: str) -> bool:
-        """Whether room on this node is reserved for one pod alone, another one than `but`."""
-        return self._kept_on[node] > (self._kept.get(but) == node)
-
-    @property
     def doomed(self) -> frozenset[str]:
         """The UIDs of the pods that kube-scheduler was allowed to evict a moment ago."""
         granted = (self._entries[key].reservation for key in self._until)
@@ -251,12 +227,12 @@ class Ledger:
     @property
     def kept(self) -> Mapping[str, str]:
         """The nodes that have room reserved for one pod and for nobody else, by that pod's key."""
-        return self._kept
+        return self.flights.kept
 
     def place_kept(self, pod: Pod) -> Grant | None:
         """The place that is reserved for this pod alone; None: there is none."""
         entry = self._entries.get(pod.key)
-        if pod.key not in self._kept or entry is None or entry.seen.pod.uid != pod.uid:
+        if pod.key not in self.kept or entry is None or entry.seen.pod.uid != pod.uid:
             return None
         return entry.reservation.grant if entry.reservation else None
 
@@ -273,17 +249,6 @@ class Ledger:
         """When kube-scheduler last offered this pod nodes; None: it has not."""
         offered = self._offers.get(pod.key)
         return offered.at if offered and offered.uid == pod.uid else None
-
-    @property
-    def flying(self) -> int:
-        """The whole GPUs that the pods in flight ask for."""
-        return self._flying
-
-    def flying_to(self, nodes: Collection[str], but: str = "") -> int:
-        """The whole GPUs that others than this one may take on some of these nodes any moment."""
-        flights = (pod.shape.gpus for pod, names in self.in_flight if any(map(nodes.__contains__, names)))
-        own = self._flights.get(but)
-        return sum(flights) - (own[0].shape.gpus if own and any(map(nodes.__contains__, own[1])) else 0)
 
     def promised_on(self, nodes: Collection[str]) -> int:
         """The whole GPUs that plans keep on these nodes."""
@@ -505,10 +470,10 @@ class Ledger:
             self._asleep.pop(pod.key, None)
         if entry.phase is Phase.BOUND:
             self._offers.pop(pod.key, None)
-        self._land(pod.key)
+        self.flights.end(pod.key)
         if entry.reservation is not None:
             self._until[pod.key] = entry.reservation.until
-            self._hold(pod, entry.reservation.grant)
+            self._set_out(pod, entry.reservation.grant)
         if workload is not None:
             self._join(workload, pod.key)
         if old is None or old.counted != entry.counted:
@@ -517,29 +482,11 @@ class Ledger:
             self._leave(old.seen.pod)
         self.promises.look(pod.key)
 
-    def _hold(self, pod: Pod, grant: Grant) -> None:
-        """Remember where a pod may land: on its own node, or on one of several."""
+    def _set_out(self, pod: Pod, grant: Grant) -> None:
         if grant.node:
-            self._kept[pod.key] = grant.node
-            self._kept_on[grant.node] += 1
+            self.flights.keep(pod, grant.node)
         elif grant.nodes:
-            self._flights[pod.key] = (pod, grant.nodes)
-            self._flying += pod.shape.gpus
-            self._flying_shared += pod.shape.shared
-            for node in grant.nodes:
-                self._landing.setdefault(node, {})[pod.key] = pod
-
-    def _land(self, key: str) -> None:
-        """Forget where a pod might have landed."""
-        node = self._kept.pop(key, "")
-        if node:
-            self._kept_on[node] -= 1
-        pod, nodes = self._flights.pop(key, (None, ()))
-        if pod is not None:
-            self._flying -= pod.shape.gpus
-            self._flying_shared -= pod.shape.shared
-        for name in nodes:
-            self._landing[name].pop(key, None)
+            self.flights.start(pod, grant.nodes)
 
     def _join(self, workload: Workload, pod: str) -> None:
         known, team = self._teams.get(workload.key, (None, frozenset()))
@@ -553,7 +500,7 @@ class Ledger:
     def _remove(self, pod: Pod) -> None:
         for known in (self._entries, self._until, self._offers, self._asleep):
             known.pop(pod.key, None)
-        self._land(pod.key)
+        self.flights.end(pod.key)
         self._changes.drop_pods((pod.key,))
         self._leave(pod)
         self.promises.look(pod.key)

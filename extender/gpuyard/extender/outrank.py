@@ -135,7 +135,7 @@ class Outrank:
     def outranked(self, asker: Asker, settings: Settings, grace: float) -> Waiting | None:
         """Why a pod that could go has to wait for others, if it has to."""
         now, snapshot, self._grace = self._clock(), asker.snapshot, grace
-        free = _free(snapshot) - self._ledger.flying
+        free = _free(snapshot) - self._ledger.flights.gpus
         if free > self._free:
             # Whoever waits is asked about now, in whatever order.
             self._freed = now
@@ -222,7 +222,7 @@ class _Room:
             if idle > 0 and (found := len(names) if everywhere else sum(name in self._offered for name in names)):
                 left += idle * found
                 self._largest = max(self._largest, idle)
-        others = ledger.promised_on(self._offered) + ledger.flying_to(self._offered, asker.pod.key)
+        others = ledger.promised_on(self._offered) + ledger.flights.gpus_to(self._offered, asker.pod.key)
         self._left = (left - others) * GPU
         self._shared = _shared(self._snapshot, [name for name in self._snapshot.sharing if name in self._offered])
 

@@ -41,7 +41,7 @@ class Space:
         return any(map(self._keeps, nodes))
 
     def _keeps(self, node: str) -> bool:
-        if self._ledger.keeps(node, self._pod.key):
+        if self._ledger.flights.keeps(node, self._pod.key):
             return True
         return next(self._ledger.promises.open_on(node, self._own), None) is not None
 
@@ -49,9 +49,9 @@ class Space:
         """Whether something there matters of which kube-scheduler knows nothing."""
         if node in self._view.sharing or self._keeps(node):
             return True
-        if not self._ledger.shares_in_flight:
+        if not self._ledger.flights.sharing:
             return False
-        return any(pod.shape.shared and pod.key != self._pod.key for pod in self._ledger.landing_on(node))
+        return any(pod.shape.shared and pod.key != self._pod.key for pod in self._ledger.flights.landing_on(node))
 
     def fits(self, node: str, gone: Iterable[Pod] = ()) -> bool:
         """Whether the pod has room there now, as far as kube-scheduler cannot tell, once these others are gone."""
@@ -90,7 +90,7 @@ class Space:
         """What is promised on a node, and what may land there."""
         for one in self._ledger.promises.open_on(node, self._own):
             yield Part(one.shape, one.gpu_groups)
-        for pod in self._ledger.landing_on(node):
+        for pod in self._ledger.flights.landing_on(node):
             if pod.key != self._pod.key:
                 yield Part(pod.shape)
 
