@@ -27,9 +27,15 @@ class Clock:
 
 def too_large() -> Yard:
     some = yard().nodes(1).queue("a", quota=8)
-    for gpus in range(9, 17):
+    for gpus in range(16, 8, -1):  # each asks for less than the one before, so that it is looked at
         some.pending("a", gpus=gpus)
     return some
+
+
+def many_steps() -> Yard:
+    """All who could lose are protected: nobody is tried, but the engine looks at each of them."""
+    some = yard().nodes(50).queue("a", quota=8).queue("b", reclaim_min_runtime=10**6)
+    return some.running("b", 400).pending("a", gpus=8)
 
 
 def starts(count: int) -> Yard:
@@ -42,6 +48,7 @@ def starts(count: int) -> Yard:
         pytest.param(starts(8), id="places"),
         pytest.param(starts(0).pending("gone", 8), id="refusals"),
         pytest.param(too_large(), id="no room"),
+        pytest.param(many_steps(), id="steps"),
         pytest.param(yard().nodes(1).queue("a", quota=4).queue("b").running("b", 8).pending("a", 4), id="trials"),
     ],
 )

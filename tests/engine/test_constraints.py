@@ -1,7 +1,7 @@
 """Which nodes a pod may stand on by labels and taints."""
 
 import pytest
-from gpuyard.engine.constraints import matches, selects, tolerates
+from gpuyard.engine.constraints import look_for_suited, matches, selects, suited, tolerates
 from gpuyard.engine.model import Node, NodeTerm, PreferredNodes, Requirement, Shape, Taint, Toleration
 
 from tests.engine.builders import yard
@@ -42,6 +42,24 @@ def test_each_operator_over_labels(operator: str, values: tuple[str, ...], admit
 )
 def test_a_label_is_compared_only_if_kubernetes_takes_it_for_a_number(label: str, admits: bool) -> None:
     assert matches([Requirement("slots", "Gt", ("4",))], {"slots": label}) is admits
+
+
+def test_the_nodes_that_suit_a_pod_are_found_a_little_at_a_time_and_remembered() -> None:
+    some = yard()
+    for n in range(200):
+        some.node(f"node-{n}", labels={"zone": f"z{n % 2}"})
+    fleet = some.snapshot().fleet
+    shape = Shape(gpus=1, selector=(("zone", "z1"),))
+    assert sum(1 for _ in look_for_suited(fleet, shape)) >= 200 // 64
+    assert suited(fleet, shape) == frozenset(f"node-{n}" for n in range(1, 200, 2))
+    assert not list(look_for_suited(fleet, shape))
+    assert suited(fleet, Shape(gpus=2, selector=shape.selector)) is suited(fleet, shape)
+    assert suited(fleet, Shape(selector=(("zone", "z7"),))) == frozenset()
+
+
+def test_the_nodes_of_a_selector_are_found_at_once_as_well() -> None:
+    fleet = yard().node("n1", labels={"zone": "a"}).nodes(100).snapshot().fleet
+    assert suited(fleet, Shape(selector=(("zone", "a"),))) == frozenset({"n1"})
 
 
 def test_a_node_affinity_speaks_of_labels_and_of_names() -> None:

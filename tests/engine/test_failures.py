@@ -33,6 +33,28 @@ class Case:
         return self._harder.failed_before(self._scratch.team(f"ns/{name}"), scope) is not None
 
 
+def test_a_pod_that_asks_for_no_less_of_anything_than_one_that_found_no_room_finds_none_either() -> None:
+    equals = Equals()
+    equals.remember((Shape(gpus=2, cpu=10),), 0)
+    equals.remember((Shape(gpus=3, cpu=10),), 0)
+    assert equals.reached((Shape(gpus=2, cpu=11),)) == 0
+    assert equals.reached((Shape(gpus=3, cpu=10),)) == 0
+    for other in (Shape(gpus=1, cpu=11), Shape(gpus=2, cpu=9), Shape(gpus=2, cpu=10, selector=(("zone", "a"),))):
+        assert equals.reached((other,)) is None
+    assert equals.reached((Shape(fraction=500, cpu=10),)) is None
+    assert equals.reached((Shape(gpus=2, cpu=11), Shape(gpus=2, cpu=11))) is None
+
+
+def test_a_pod_that_asks_for_gpu_memory_fails_by_the_bounds_of_its_own_queue_alone() -> None:
+    """How much it counts is known on the node only, so that its queue's bound looks like a want of room."""
+    some = yard().node("node-1", gpu_memory=1000).node("node-2", gpu_memory=2000).queue("a", limit="0.5").queue("b")
+    some.running("b", on="node-2", gpus=8)
+    shape = Shape(gpu_memory=900)
+    told = some.pending("a", name="bound", shape=shape).pending("b", name="free", shape=shape).plan()
+    assert told.waits() == ["bound"]
+    assert told.node("free") == "node-1"
+
+
 def test_the_like_of_one_that_failed_is_hopeless() -> None:
     case = Case(lined_up(one=2, other=2))
     assert not case.hopeless("other")

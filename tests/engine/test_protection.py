@@ -5,9 +5,9 @@ from collections.abc import Collection
 import pytest
 from gpuyard.engine import protection
 from gpuyard.engine.accounts import Accounts
+from gpuyard.engine.chunks import Chunk
 from gpuyard.engine.model import SCALE, State
 from gpuyard.engine.protection import Guard
-from gpuyard.engine.victims import Chunk
 
 from tests.engine.builders import MINUTE, NOW, Yard, yard
 

@@ -1,7 +1,7 @@
 """A recorder remembers what the engine did, step by step; listening changes nothing."""
 
 from gpuyard.engine.plan import Cycle
-from gpuyard.engine.reporter import Recorder, Step
+from gpuyard.engine.reporter import Recorder, Silent, Step
 from gpuyard.engine.result import Reason, Waiting
 from gpuyard.engine.settings import Settings
 
@@ -50,3 +50,17 @@ def test_a_victim_that_is_left_out_again_is_told_with_the_one_it_was_to_go_for()
 def test_a_cycle_that_nobody_listens_to_decides_the_same() -> None:
     snapshot = contested().snapshot()
     assert Cycle(snapshot, Settings()).run() == Cycle(snapshot, Settings(), Recorder()).run()
+
+
+def test_who_watches_a_recorder_is_told_of_the_pauses_between_as_well() -> None:
+    class Breaths(Silent):
+        def __init__(self) -> None:
+            self.count = 0
+
+        def paused(self) -> None:
+            self.count += 1
+
+    breaths = Breaths()
+    some = yard().nodes(1).queue("a").pending("a", 100)
+    Cycle(some.snapshot(), Settings(), Recorder(breaths)).run()
+    assert breaths.count > 1

@@ -36,8 +36,8 @@ def test_a_gang_with_pods_of_two_sizes_finds_its_victims_by_trial_alone() -> Non
 
 def test_a_node_that_takes_no_pods_is_no_room_however_many_leave_it() -> None:
     some = yard().node("node-1", cordoned=True).node("node-2").queue("a", quota=16).queue("b")
-    some.running("b", 8, on="node-1").running("b", gpus=8, on="node-2", preemptible=False)
-    assert some.pending("a", gpus=2).plan().evicted == []
+    some.running("b", gpus=8, on="node-2").running("b", 8, on="node-1")
+    assert some.pending("a", gpus=2).plan().evicted == ["b-1"]
 
 
 def test_a_gang_of_which_one_pod_fits_nowhere_evicts_nobody() -> None:

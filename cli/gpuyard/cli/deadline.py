@@ -43,6 +43,10 @@ class Deadline(Silent):
         """See `Reporter`."""
         self._look()
 
+    def paused(self) -> None:
+        """See `Reporter`."""
+        self._look()
+
     def _look(self) -> None:
         if self._clock() > self._end:
             raise TooLong(self._seconds)

@@ -1,10 +1,13 @@
 """Where a pod may stand by labels alone: node selectors, node affinity, taints, and other pods' company."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
 from gpuyard.engine.fleet import Fleet
 from gpuyard.engine.model import Labels, Node, NodeTerm, Pod, PodTerm, Requirement, Shape, Taint, Toleration
+
+_PAUSE = 64
+"""Nodes that are looked at between two pauses."""
 
 _Test = Callable[[str | None, tuple[str, ...]], bool]
 
@@ -72,10 +75,46 @@ def suited(fleet: Fleet, shape: Shape) -> frozenset[str] | None:
     """The open nodes whose labels and taints suit the shape; None: all of them. Remembered per fleet."""
     if not (shape.selector or shape.affinity or fleet.tainted):
         return None
-    if shape not in fleet.memo:
-        nodes = fleet.nodes.values()
-        fleet.memo[shape] = frozenset(n.name for n in nodes if n.open and selects(shape, n) and tolerates(shape, n))
-    return fleet.memo[shape]
+    found = fleet.memo.get(shape)
+    if found is None:
+        for _ in look_for_suited(fleet, shape):
+            pass
+        found = fleet.memo[shape]
+    return found
+
+
+def look_for_suited(fleet: Fleet, shape: Shape) -> Iterator[None]:
+    """Find out what `suited` says of a shape, a little at a time."""
+    if shape in fleet.memo or not (shape.selector or shape.affinity or fleet.tainted):
+        return
+    demands = (shape.selector, shape.affinity, shape.tolerations)
+    found = fleet.kinds.get(demands)
+    if found is None:
+        names: list[str] = []
+        for n, node in enumerate((yield from _labelled(fleet, shape.selector))):
+            if node.open and selects(shape, node) and tolerates(shape, node):
+                names.append(node.name)
+            if n % _PAUSE == _PAUSE - 1:
+                yield
+        found = fleet.kinds[demands] = frozenset(names)
+    fleet.memo[shape] = found
+
+
+def _labelled(fleet: Fleet, selector: Sequence[tuple[str, str]]) -> Generator[None, None, Iterable[Node]]:
+    """The nodes with the first label of a selector; all of them where there is none."""
+    if not selector:
+        return fleet.nodes.values()
+    key, value = selector[0]
+    known = fleet.by_label.get(key)
+    if known is None:
+        known = {}
+        for n, node in enumerate(fleet.nodes.values()):
+            if key in node.labels:
+                known.setdefault(node.labels[key], []).append(node)
+            if n % _PAUSE == _PAUSE - 1:
+                yield
+        fleet.by_label[key] = known
+    return known.get(value, ())
 
 
 def preference(shape: Shape, node: Node) -> int:

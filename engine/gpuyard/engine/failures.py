@@ -1,11 +1,13 @@
 """What has failed already, so that its like need not be tried again.
 
-`Equals` remembers chunks of exactly the same shapes: while places only get fewer, they fail the same way. `Harder` is
+`Equals` remembers chunks of exactly the same shapes: while places only get fewer, they fail the same way, and so does
+a single pod that asks for no less than one that failed, of everything, on nodes of the same kind. `Harder` is
 for the searches for victims: a workload with the same constraints as one that failed, and not easier, is passed over.
 Who cannot be preempted is bound by its quota as well, so that its failure says nothing of those who can.
 """
 
 from collections.abc import Mapping, Sequence
+from operator import le
 
 from gpuyard.engine.amounts import at_most
 from gpuyard.engine.gang import Team
@@ -16,29 +18,63 @@ from gpuyard.engine.snapshot import claim
 
 _Key = tuple[object, ...]
 
+ChunkKey = tuple[Shape, ...]
+"""The shapes of the pods of a chunk."""
+
 
 class Equals:
     """Chunks that found no room, by the shapes of their pods, with the number of pods for which there was room."""
 
     def __init__(self) -> None:
-        self._reached: dict[_Key, int] = {}
+        self._reached: dict[ChunkKey, int] = {}
+        self._alone: dict[_Key, list[_Size]] = {}
 
-    def remember(self, key: _Key | None, reached: int) -> None:
+    def remember(self, key: ChunkKey | None, reached: int) -> None:
         """Note a failure; a key of None is not comparable with anything."""
-        if key is not None:
-            self._reached[key] = reached
+        if key is None or key in self._reached:
+            return
+        self._reached[key] = reached
+        if len(key) == 1 and not self._smaller_failed(key[0]):
+            self._alone.setdefault(_place(key[0]), []).append(_size(key[0]))
 
-    def reached(self, key: _Key | None) -> int | None:
+    def reached(self, key: ChunkKey | None) -> int | None:
         """For how many pods there was room when the same failed before; None if it did not."""
-        return None if key is None else self._reached.get(key)
+        if key is None:
+            return None
+        found = self._reached.get(key)
+        return 0 if found is None and len(key) == 1 and self._smaller_failed(key[0]) else found
+
+    def _smaller_failed(self, shape: Shape) -> bool:
+        asked = _size(shape)
+        return any(all(map(le, failed, asked)) for failed in self._alone.get(_place(shape), ()))
 
 
-def chunk_key(team: Team, pods: Sequence[Pod]) -> _Key | None:
-    """What a chunk's success depends on besides the rooms, if that is all in its pods' shapes."""
+_Size = tuple[int, ...]
+
+
+def _size(shape: Shape) -> _Size:
+    return (shape.gpus, shape.fraction, shape.gpu_memory, shape.devices, shape.cpu, shape.memory)
+
+
+def _place(shape: Shape) -> _Key:
+    """What decides on which nodes a pod may stand, and how it asks for GPUs."""
+    kind = (bool(shape.gpus), bool(shape.fraction), bool(shape.gpu_memory))
+    return (shape.selector, shape.affinity, shape.tolerations, kind)
+
+
+def chunk_key(team: Team, pods: Sequence[Pod]) -> ChunkKey | None:
+    """What a chunk's success depends on besides the rooms, if that is all in its pods' shapes.
+
+    Of GPU memory it also depends on the bounds of the queue, as they are known on the node alone.
+    """
     gang = team.workload.gang
-    if gang.parts or gang.topology or any(p.shape.pod_affinity or p.shape.pod_anti_affinity for p in pods):
+    if gang.parts or gang.topology or any(_looks_further(pod.shape) for pod in pods):
         return None
     return tuple(pod.shape for pod in pods)
+
+
+def _looks_further(shape: Shape) -> bool:
+    return bool(shape.pod_affinity or shape.pod_anti_affinity or shape.gpu_memory)
 
 
 class Harder:

@@ -20,8 +20,12 @@ class Fleet(msgspec.Struct, frozen=True, eq=False):
     largest_gpu: int = 0
     tainted: bool = False
     """Whether any node has a taint."""
-    memo: dict[Shape, frozenset[str] | None] = msgspec.field(default_factory=dict)
-    """The open nodes whose labels and taints suit a shape; None: all of them."""
+    memo: dict[Shape, frozenset[str]] = msgspec.field(default_factory=dict)
+    """The open nodes whose labels and taints suit a shape."""
+    kinds: dict[tuple[object, ...], frozenset[str]] = msgspec.field(default_factory=dict)
+    """The same by what a shape demands of nodes: many shapes differ in their amounts alone."""
+    by_label: dict[str, Mapping[str, list[Node]]] = msgspec.field(default_factory=dict)
+    """The nodes by the value of a label, for the labels that selectors have named."""
 
     @classmethod
     def of(cls, nodes: Mapping[str, Node]) -> "Fleet":

@@ -119,6 +119,10 @@ class Backlog:
             insort(entries, entry)
             self._count(team).update([entry[1]])
 
+    def everybody(self) -> Iterable[str]:
+        """Everybody, in no order."""
+        return self._entries
+
     def alike(self, queue: str, at: int) -> int:
         """The end of the row of workloads from `at` on whose next chunks count the same: they rank the same."""
         entries = self.by_queue[queue]

@@ -19,7 +19,7 @@ from itertools import groupby
 
 import msgspec
 from gpuyard.engine.company import Company
-from gpuyard.engine.constraints import preference, suited
+from gpuyard.engine.constraints import look_for_suited, preference, suited
 from gpuyard.engine.gang import Team
 from gpuyard.engine.model import Offer, Pod, Shape
 from gpuyard.engine.packing import fitting
@@ -81,6 +81,8 @@ class Placer:
     def prepare(self, team: Team) -> Iterator[None]:
         """Make the indexes that the pods of a workload will need, a little at a time."""
         yield from self._rooms.order_shelves()
+        for shape in {pod.shape for pod in team.pods}:
+            yield from look_for_suited(self._fleet, shape)
         if not all(pod.shape.wants_gpu for pod in team.pods):
             yield from self._rooms.order_by_cpu(spread=self._spread)
 

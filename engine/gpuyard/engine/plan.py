@@ -17,6 +17,7 @@ from gpuyard.engine import gates, protection, reclaim
 from gpuyard.engine.accounts import Accounts
 from gpuyard.engine.failures import Equals, Harder, chunk_key
 from gpuyard.engine.gang import Pods, Team, starting_chunk
+from gpuyard.engine.hope import Clearing
 from gpuyard.engine.line import Backlog, Pools, VictimLine, WaitingLine
 from gpuyard.engine.model import Amounts, Pod, State, Workload
 from gpuyard.engine.placement import Placer
@@ -32,6 +33,9 @@ from gpuyard.engine.starting import Starter
 from gpuyard.engine.victims import Rules, Search, Trial
 
 Steps = Generator[None, None, None]
+
+_BREATH = 64
+"""Steps of a cycle that is run at once, after which who watches is told."""
 
 
 class Cycle:
@@ -61,6 +65,7 @@ class Cycle:
         self._backlog: Backlog | None = None
         self._pools: Pools | None = None
         self._movable: dict[int, Pools] = {}
+        self._clearing = Clearing(self.scratch)
         self._clearable: dict[str, tuple[int, int]] = {}
         self._reporter = reporter or Silent()
         self.placer = Placer(self.scratch, spread=settings.placement == "spread", standing=self.standing)
@@ -69,8 +74,9 @@ class Cycle:
 
     def run(self) -> Result:
         """Carry out all phases without a pause."""
-        for _ in self.steps():
-            pass
+        for step, _ in enumerate(self.steps(), 1):
+            if not step % _BREATH:
+                self._reporter.paused()
         return self.record.result()
 
     def steps(self) -> Steps:
@@ -163,7 +169,7 @@ class Cycle:
             self._started(team, pods)
         elif self._moves_others and self._may_consolidate(team) and not self._is_delayed(team):
             rules = self._consolidation((yield from self._line_up()))
-            found = yield from Search(self.scratch, self.starter, rules, self._reporter, team).solve()
+            found = yield from self._search(rules, team)
             if found is not None:
                 self._commit(rules, found)
             started = found is not None
@@ -213,8 +219,18 @@ class Cycle:
     def _preempt(self) -> Steps:
         yield from self._search_all("preempt", self._may_preempt, self._preemption)
 
+    def _search(self, rules: Rules, team: Team) -> Generator[None, None, Trial | None]:
+        """Look for victims; for pods that nodes would not even hold without any of them nobody need be tried."""
+        yield from self._clearing.prepare()
+        pods = starting_chunk(team, self.scratch.wants_place)
+        if not all(self._clearing.could_hold(pod.shape, self.placer.nodes_for(pod)) for pod in pods):
+            return None
+        return (yield from Search(self.scratch, self.starter, rules, self._reporter, team).solve())
+
     def _search_all(self, phase: Phase, gate: Callable[[Team], bool], make: Callable[[Backlog], Rules]) -> Steps:
         backlog = yield from self._line_up()
+        if not (yield from self._any_passes(gate, backlog)):
+            return
         line, rules = WaitingLine.of(self.scratch, backlog), make(backlog)
         harder = Harder(self.scratch, self.standing)
         while (team := line.pop()) is not None:
@@ -228,7 +244,7 @@ class Cycle:
                 continue
             self._release(team)
             self.guard.denied.clear()
-            found = yield from Search(self.scratch, self.starter, rules, self._reporter, team).solve()
+            found = yield from self._search(rules, team)
             if found is None:
                 if phase != "consolidate":
                     self._blame_budgets(team)
@@ -236,6 +252,14 @@ class Cycle:
                 self._hold(team, starting_chunk(team, self.scratch.waits))
             else:
                 self._commit(rules, found)
+
+    def _any_passes(self, gate: Callable[[Team], bool], backlog: Backlog) -> Generator[None, None, bool]:
+        """Whether the gate of a phase lets anybody through; if not, nobody need be put in line, as nothing changes."""
+        for key in backlog.everybody():
+            if gate(self.scratch.team(key)):
+                return True
+            yield
+        return False
 
     def _commit(self, rules: Rules, found: Trial) -> None:
         disturbed = found.disturbed(self.scratch)

@@ -3,11 +3,11 @@
 from collections.abc import Collection, Iterable, Sequence
 
 from gpuyard.engine.accounts import Accounts
+from gpuyard.engine.chunks import Chunk, Chunks
 from gpuyard.engine.gang import Team
 from gpuyard.engine.model import Pod
 from gpuyard.engine.scratch import Scratch
 from gpuyard.engine.snapshot import Snapshot
-from gpuyard.engine.victims import Chunk, Chunks
 
 
 class Guard:

@@ -28,6 +28,9 @@ class Reporter(Protocol):
     def skipped(self, phase: Phase, workload: str, like: str) -> None:
         """No victims were tried for a workload, as there are none for `like`, which asks for no more."""
 
+    def paused(self) -> None:
+        """A cycle that is run at once has taken some more small steps, whatever came of them."""
+
 
 class Silent:
     """Hears nothing, at no cost."""
@@ -48,6 +51,9 @@ class Silent:
         """See `Reporter`."""
 
     def skipped(self, phase: Phase, workload: str, like: str) -> None:
+        """See `Reporter`."""
+
+    def paused(self) -> None:
         """See `Reporter`."""
 
 
@@ -95,3 +101,7 @@ class Recorder:
         """See `Reporter`."""
         self._watch.skipped(phase, workload, like)
         self.steps.append(Step("skipped", workload, (phase, like)))
+
+    def paused(self) -> None:
+        """See `Reporter`; it is no step."""
+        self._watch.paused()

@@ -11,41 +11,19 @@ elsewhere is moved, who comes back to his own place is not evicted at all. The f
 own rule wins; then each victim that the plan can do without is left out again.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 
 import msgspec
 from gpuyard.engine.accounts import Accounts
+from gpuyard.engine.chunks import Chunk, Chunks
 from gpuyard.engine.gang import Team, evicting_chunk, starting_chunk
+from gpuyard.engine.hope import Hope, freed_gpus
 from gpuyard.engine.line import Backlog, VictimLine, WaitingLine, rest_of
-from gpuyard.engine.model import NOTHING, Amounts, Pod
+from gpuyard.engine.model import Pod
 from gpuyard.engine.reporter import Reporter
-from gpuyard.engine.scratch import Place, Scratch, Status
+from gpuyard.engine.scratch import Scratch, Status
 from gpuyard.engine.settings import Phase
 from gpuyard.engine.starting import Starter
-
-
-class Chunk(msgspec.Struct, frozen=True, eq=False):
-    """Pods of one workload that are evicted together, and their places before."""
-
-    workload: str
-    pods: tuple[Pod, ...]
-    places: tuple[Place, ...]
-
-    @property
-    def nodes(self) -> frozenset[str]:
-        """The nodes that they stand on."""
-        return frozenset(place.node for place in self.places)
-
-    def counts(self, scratch: Scratch, pods: Iterable[Pod]) -> Amounts:
-        """What some of its pods counted in their queue."""
-        node = {pod.key: place.node for pod, place in zip(self.pods, self.places, strict=True)}
-        total = NOTHING
-        for pod in pods:
-            total = total.plus(scratch.claim(pod, node[pod.key]))
-        return total
-
-
-Chunks = tuple[Chunk, ...]
 
 
 class Trial(msgspec.Struct, frozen=True, eq=False):
@@ -190,7 +168,7 @@ class Search:
             yield None
             if chunk is not None:
                 chunks.append(chunk)
-        freed, rooms = _freed(chunks), self._scratch.rooms
+        freed, rooms = freed_gpus(chunks), self._scratch.rooms
         nodes = sorted(freed, key=lambda node: (rooms[node].later + freed[node], node))
         hope = self._hope(pods)
 
@@ -224,8 +202,8 @@ class Search:
             if rest is not None:
                 line.give_back(rest)
 
-    def _hope(self, pods: Sequence[Pod]) -> "_Hope":
-        return _Hope(self._scratch, pods, all_return=self._rules.phase == "consolidate")
+    def _hope(self, pods: Sequence[Pod]) -> Hope:
+        return Hope(self._scratch, pods, all_return=self._rules.phase == "consolidate")
 
     # --- trials
 
@@ -294,55 +272,3 @@ class Search:
 
 
 _Propose = Callable[[Sequence[Pod], Chunks], Iterator[Chunks | None]]
-
-
-class _Hope:
-    """The cheap check before a trial: could the pods fit by their whole GPUs alone?
-
-    Where all victims must have places again (`all_return`), those that are no smaller than the pods need as much room.
-    """
-
-    def __init__(self, scratch: Scratch, pods: Sequence[Pod], *, all_return: bool) -> None:
-        self._rooms = scratch.rooms
-        self._all_return = all_return
-        sizes = {pod.shape.gpus for pod in pods}
-        self._size = sizes.pop() if len(sizes) == 1 else 0
-        self._count = len(pods)
-        self._freed_on: dict[str, int] = {}
-        self._free = 0
-        if self._size:
-            slots = self._rooms.slots()
-            self._free = sum(later // self._size * self._rooms.count((now, later)) for now, later in slots if later > 0)
-
-    def enough(self, chunks: Chunks) -> bool:
-        """Whether it is worth a trial to take these chunks away."""
-        return not self._size or self.places(chunks) >= self._count
-
-    def gains(self, node: str, chunk: Chunk) -> bool:
-        """Whether one chunk more can make a difference on its node, with those told of before."""
-        if not self._size or len(chunk.places) > 1:
-            return True
-        freed = self._freed_on[node] = (
-            self._freed_on.get(node, 0) + chunk.pods[0].shape.gpus + len(chunk.places[0].groups)
-        )
-        return self._rooms[node].later + freed >= self._size
-
-    def places(self, chunks: Chunks) -> int:
-        """For how many pods there would be whole GPUs without these chunks; for pods of one size in whole GPUs only."""
-        places = self._free
-        for node, freed in _freed(chunks).items():
-            room = self._rooms[node]
-            if room.node.open:
-                places += (room.later + freed) // self._size - max(0, room.later) // self._size
-        if self._all_return:
-            places -= sum(pod.shape.gpus >= self._size for chunk in chunks for pod in chunk.pods)
-        return places
-
-
-def _freed(chunks: Iterable[Chunk]) -> dict[str, int]:
-    """Whole GPUs by node, a shared one counted once for every pod on it."""
-    out: dict[str, int] = {}
-    for chunk in chunks:
-        for pod, place in zip(chunk.pods, chunk.places, strict=True):
-            out[place.node] = out.get(place.node, 0) + (pod.shape.gpus or len(place.groups))
-    return out

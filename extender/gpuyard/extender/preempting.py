@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 from gpuyard.engine import protection
 from gpuyard.engine.accounts import Accounts
+from gpuyard.engine.chunks import Chunk
 from gpuyard.engine.model import Pod, Workload
 from gpuyard.engine.scratch import Scratch
 from gpuyard.engine.settings import Settings
 from gpuyard.engine.snapshot import Snapshot
-from gpuyard.engine.victims import Chunk
 from gpuyard.extender.space import Space
 
 Proposal = Mapping[str, Sequence[str]]

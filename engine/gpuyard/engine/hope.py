@@ -1,0 +1,144 @@
+"""Cheap looks ahead of the search for victims: what cannot work for want of room alone is not tried.
+
+`Clearing` asks of a node what it would hold without all that could ever be evicted from it. `Hope` asks of a set of
+victims whether the pods could fit without them. Both only rule out: where they see hope, a trial decides.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from gpuyard.engine.chunks import Chunk, Chunks
+from gpuyard.engine.model import Node, Pod, Shape
+from gpuyard.engine.placement import Nodes
+from gpuyard.engine.rooms import Room
+from gpuyard.engine.scratch import Scratch
+
+Space = tuple[int, int, int, int]
+"""Whole GPUs, millicores, bytes, pods."""
+
+_PAUSE = 64
+"""Nodes that are looked at between two pauses."""
+
+
+def taken_by(shape: Shape, groups: int = 0) -> Space:
+    """What a pod takes; of shared GPUs each counts as a whole one when it leaves, and as none when it comes."""
+    return (shape.gpus or groups, shape.cpu, shape.memory, 1)
+
+
+def holds(space: Space, need: Space) -> bool:
+    """Whether a space is enough."""
+    return space[0] >= need[0] and space[1] >= need[1] and space[2] >= need[2] and space[3] >= need[3]
+
+
+def _less(space: Space, by: Space) -> Space:
+    return (space[0] - by[0], space[1] - by[1], space[2] - by[2], space[3] - by[3])
+
+
+def _more(space: Space, by: Space) -> Space:
+    return (space[0] + by[0], space[1] + by[1], space[2] + by[2], space[3] + by[3])
+
+
+class Clearing:
+    """What each open node would hold if all that may ever be evicted had left, counted once for a cycle."""
+
+    def __init__(self, scratch: Scratch) -> None:
+        self._scratch = scratch
+        self._spaces: dict[str, Space] | None = None
+        self._known: dict[tuple[Space, Nodes], bool] = {}
+
+    def prepare(self) -> Iterator[None]:
+        """Count, a little at a time."""
+        if self._spaces is None:
+            spaces: dict[str, Space] = {}
+            for n, node in enumerate(self._scratch.snapshot.fleet.nodes.values()):
+                if node.open:
+                    spaces[node.name] = self._space(node)
+                if n % _PAUSE == _PAUSE - 1:
+                    yield
+            self._spaces = spaces
+
+    def could_hold(self, shape: Shape, nodes: Nodes) -> bool:
+        """Whether one of these nodes (None: any) would hold a pod of this shape; only once prepared."""
+        key = (taken_by(shape), nodes)
+        found = self._known.get(key)
+        if found is None:
+            assert self._spaces is not None, "prepared"  # noqa: S101
+            some = self._spaces.values() if nodes is None else (s for n, s in self._spaces.items() if n in nodes)
+            found = self._known[key] = any(holds(space, key[0]) for space in some)
+        return found
+
+    def _space(self, node: Node) -> Space:
+        space = (node.gpus, node.cpu, node.memory, node.pods)
+        workloads = self._scratch.snapshot.workloads
+        for pod in self._scratch.snapshot.on_node.get(node.name, ()):
+            workload = workloads.get(pod.workload)
+            stays = workload is None or not (workload.preemptible and workload.governed)
+            if pod.active and stays:
+                space = _less(space, taken_by(pod.shape))
+        return space
+
+
+class Hope:
+    """Could the pods fit by room alone, were some victims away?
+
+    Where all victims must have places again (`all_return`), those that are no smaller than the pods need as much room.
+    """
+
+    def __init__(self, scratch: Scratch, pods: Sequence[Pod], *, all_return: bool) -> None:
+        self._rooms = scratch.rooms
+        self._all_return = all_return
+        sizes = {pod.shape.gpus for pod in pods}
+        self._size = sizes.pop() if len(sizes) == 1 else 0
+        self._count = len(pods)
+        self._need = _smallest([taken_by(pod.shape) for pod in pods])
+        company = any(pod.shape.pod_affinity or pod.shape.pod_anti_affinity for pod in pods)
+        self._by_room = not (company or scratch.choosy)
+        """Whether room decides: somebody who keeps the pods away elsewhere may be worth an eviction as well."""
+        self._freed_on: dict[str, Space] = {}
+        self._free = 0
+        if self._size:
+            slots = self._rooms.slots()
+            self._free = sum(later // self._size * self._rooms.count((now, later)) for now, later in slots if later > 0)
+
+    def enough(self, chunks: Chunks) -> bool:
+        """Whether it is worth a trial to take these chunks away."""
+        return not self._size or self.places(chunks) >= self._count
+
+    def gains(self, node: str, chunk: Chunk) -> bool:
+        """Whether one chunk more can make a difference on its node, with those told of before."""
+        freed = self._freed_on.get(node, (0, 0, 0, 0))
+        for pod, place in zip(chunk.pods, chunk.places, strict=True):
+            if place.node == node:
+                freed = _more(freed, taken_by(pod.shape, len(place.groups)))
+        self._freed_on[node] = freed
+        space = _more(_left(self._rooms[node]), freed)
+        return holds(space, self._need) if self._by_room else space[0] >= self._size
+
+    def places(self, chunks: Chunks) -> int:
+        """For how many pods there would be whole GPUs without these chunks; for pods of one size in whole GPUs only."""
+        places = self._free
+        for node, gpus in freed_gpus(chunks).items():
+            room = self._rooms[node]
+            if room.node.open:
+                places += (room.later + gpus) // self._size - max(0, room.later) // self._size
+        if self._all_return:
+            places -= sum(pod.shape.gpus >= self._size for chunk in chunks for pod in chunk.pods)
+        return places
+
+
+def _left(room: Room) -> Space:
+    return (room.later, room.cpu_later, room.memory_later, room.pods_later)
+
+
+def _smallest(needs: Sequence[Space]) -> Space:
+    """What the least demanding pod would need, resource by resource; where none asks for any, nothing."""
+    gpus, cpu, memory, pods = (min(column) for column in zip(*needs, strict=True))
+    return (gpus, cpu, memory, pods)
+
+
+def freed_gpus(chunks: Iterable[Chunk]) -> Mapping[str, int]:
+    """Whole GPUs by node, a shared one counted once for every pod on it."""
+    out: dict[str, int] = {}
+    for chunk in chunks:
+        for pod, place in zip(chunk.pods, chunk.places, strict=True):
+            out[place.node] = out.get(place.node, 0) + (pod.shape.gpus or len(place.groups))
+    return out
