@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-SHIPPED = Path(__file__).parents[2] / "manifests" / "kube-scheduler" / "config.yaml"
+MANIFESTS = Path(__file__).parents[2] / "manifests"
+SHIPPED = MANIFESTS / "kube-scheduler" / "config.yaml"
+KIND = "\nkind: KubeSchedulerConfiguration\n"
+EVERY = sorted(path for path in MANIFESTS.rglob("*.yaml") if KIND in path.read_text())
+SECURE = [path for path in EVERY if "urlPrefix: https:" in path.read_text()]
 GPU, PART = "nvidia.com/gpu", "gpuyard.io/shared-gpu"
 OTHER = {"urlPrefix": "http://10.0.0.1/other", "filterVerb": "filter"}
 
@@ -50,9 +54,18 @@ def failing(given: Json) -> list[str]:
 
 
 @pytest.mark.row("E-23", case="shipped")
-def test_the_configuration_that_we_ship_has_no_flaw() -> None:
-    told = run("doctor", "scheduler-config", SHIPPED)
+@pytest.mark.parametrize("path", EVERY, ids=lambda path: str(path.relative_to(MANIFESTS)))
+def test_a_configuration_that_we_ship_has_no_flaw(path: Path) -> None:
+    told = run("doctor", "scheduler-config", path)
     assert (told.code, told.out.split()[0]) == (0, "ok")
+
+
+def test_in_a_pod_of_its_own_kube_scheduler_may_ask_by_a_name_of_the_cluster() -> None:
+    def in_a_pod(found: Json) -> None:
+        del found["clientConnection"]
+
+    named = config(urlPrefix="http://gpuyard-extender.gpuyard.svc:8080/scheduler")
+    assert flaws(changed(in_a_pod, named)) == []
 
 
 @pytest.mark.row("E-23", case="listed-twice")
@@ -92,6 +105,16 @@ def test_tls_without_a_certificate_authority_is_found(tls: Json | None) -> None:
     assert failing(config(**secure, tlsConfig=tls)) == ["extenders[0].tlsConfig"]
     assert failing(config(**secure, tlsConfig={"caFile": "/ca"})) == []
     assert failing(config(**secure, tlsConfig={"caData": "Q0E="})) == []
+
+
+@pytest.mark.row("E-32")
+@pytest.mark.parametrize("path", SECURE, ids=lambda path: str(path.relative_to(MANIFESTS)))
+def test_a_shipped_configuration_with_tls_is_refused_once_its_certificate_authority_is_gone(path: Path) -> None:
+    found: Json = yaml.safe_load(path.read_text())
+    for extender in found["extenders"]:
+        for key in ("caFile", "caData"):
+            extender["tlsConfig"].pop(key, None)
+    assert "extenders[0].tlsConfig" in failing(found)
 
 
 @pytest.mark.parametrize(

@@ -94,6 +94,9 @@ def _flaws(config: Json) -> Iterator[Flaw]:
         yield Flaw("extenders", "none of them is gpuyard", "add the extender of manifests/kube-scheduler/config.yaml")
     for index in ours:
         yield from _of_ours(f"extenders[{index}]", given[index])
+        # In a pod of its own, which needs no kubeconfig, kube-scheduler asks the cluster's DNS.
+        if (config.get("clientConnection") or {}).get("kubeconfig"):
+            yield from _name(f"extenders[{index}]", given[index])
 
 
 # --- profiles ---
@@ -213,10 +216,14 @@ def _address(field: str, extender: Json) -> Iterator[Flaw]:
         return
     if not parts.path.rstrip("/").endswith(f"/{PATH}"):
         yield Flaw(f"{field}.urlPrefix", f"{prefix} does not end with /{PATH}", f"gpuyard answers below /{PATH} only")
-    if parts.hostname.endswith((".svc", ".svc.cluster.local")):
+
+
+def _name(field: str, extender: Json) -> Iterator[Flaw]:
+    host = urlsplit(str(extender.get("urlPrefix") or "")).hostname or ""
+    if host.endswith((".svc", ".svc.cluster.local")):
         yield Flaw(
             f"{field}.urlPrefix",
-            f"{parts.hostname} is a name of the cluster's DNS, which kube-scheduler on a control plane does not ask",
+            f"{host} is a name of the cluster's DNS, which kube-scheduler on a control plane does not ask",
             "write the address of the Service; it stays the same as long as the Service does",
             Status.WARN,
         )
