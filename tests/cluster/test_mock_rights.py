@@ -218,6 +218,18 @@ def test_the_loss_of_a_right_shows_and_its_return_heals(stage: Stage, right: Rig
         eventually(partial(shows, stage), within=30)
 
 
+def test_a_node_whose_status_may_not_be_written_still_says_whose_its_gpus_are(stage: Stage) -> None:
+    stage.grow()
+    eventually(lambda: stage.capacity() and stage.marked())
+    right = Right("patch", "nodes/status")
+    take_away(stage, right)
+    stage.mock.cluster.kubectl("delete", "configmap", "topology", "-n", NAMESPACE)
+    eventually(refusals(stage, right, {UPDATER}))
+    assert (stage.capacity(), stage.marked()) == (True, True)
+    give_back(stage, right)
+    eventually(lambda: (stage.mock.gpus_of("node-1"), stage.marked()) == ((None, None), False))
+
+
 @pytest.mark.parametrize("right", WATCHED, ids=" ".join)
 def test_who_may_not_watch_asks_again_and_again(stage: Stage, right: Right) -> None:
     stage.grow()
