@@ -67,6 +67,7 @@ def test_eight_hundred_pods_are_all_attributed_and_one_exporter_shows_them(full:
     print({name: f"{daemon.memory():.0f} MiB" for name, daemon in full.daemons.items()})  # noqa: T201
 
 
+@pytest.mark.alone
 @pytest.mark.row("M-46")
 def test_a_storm_of_a_thousand_events_in_ten_seconds_ends_as_a_rebuild_would_in_few_writes(full: Mock) -> None:
     before = len(list(full.writes()))
