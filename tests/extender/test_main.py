@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from gpuyard.extender.__main__ import main
+from gpuyard.extender.__main__ import _parser, _port, main
 
 CONFIG = "apiVersion: gpuyard.io/v1alpha1\nkind: ExtenderConfig\n"
 
@@ -26,3 +26,22 @@ def test_without_a_cluster_it_says_so_and_ends(
         main(["--kubeconfig", str(missing), "--port", "0", "--ops-port", "0"])
     assert ended.value.code == 1
     assert str(missing) in "".join(capfd.readouterr())
+
+
+def test_a_folder_without_certificates_is_named_with_what_makes_them(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpuyard.common.logs.configure", lambda *_: None)
+    with pytest.raises(SystemExit) as ended:
+        main(["--tls", str(tmp_path), "--port", "0", "--ops-port", "0"])
+    assert ended.value.code == 2
+    said = "".join(capfd.readouterr())
+    assert str(tmp_path / "tls.crt") in said
+    assert "`gpuyard certificates` makes it" in said
+
+
+@pytest.mark.parametrize(
+    ("given", "port"), [([], 8080), (["--tls", "/tls"], 8443), (["--tls", "/tls", "--port", "0"], 0)]
+)
+def test_with_certificates_the_verbs_listen_on_another_port(given: list[str], port: int) -> None:
+    assert _port(_parser().parse_args(given)) == port

@@ -25,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         kubeconfig=given.kubeconfig,
         context=given.context,
         host=given.host,
-        port=given.port or (TLS_PORT if given.tls else PORT),
+        port=_port(given),
         tls=given.tls,
         lease=given.lease_namespace,
         pod=given.pod,
@@ -37,10 +37,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     sys.exit(run(COMPONENT, body, arguments.manners(given)))
 
 
+def _port(given: argparse.Namespace) -> int:
+    """Where the verbs listen; 0: the system chooses."""
+    if given.port is not None:
+        return int(given.port)
+    return TLS_PORT if given.tls else PORT
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = arguments.parser(COMPONENT, PURPOSE, ExtenderConfig)
     parser.add_argument("--host", default=None, metavar="ADDRESS", help="where the verbs listen (default: everywhere)")
-    parser.add_argument("--port", type=int, default=0, help=f"the port of the verbs (default {PORT}, TLS {TLS_PORT})")
+    parser.add_argument("--port", type=int, help=f"the port of the verbs (default {PORT}, TLS {TLS_PORT})")
     parser.add_argument(
         "--tls",
         type=Path,
