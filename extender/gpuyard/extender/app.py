@@ -40,6 +40,7 @@ from gpuyard.extender.planner.capacity import Capacity, keep_watch
 from gpuyard.extender.planner.loop import Planner
 from gpuyard.extender.planner.metrics import PlannerMetrics
 from gpuyard.extender.planner.telling import REASONS
+from gpuyard.extender.queue_faults import INVALID, tell
 from gpuyard.extender.server import Unavailable, Verb, application
 from gpuyard.extender.translate import Translator
 from gpuyard.extender.verbs import Verbs
@@ -149,7 +150,7 @@ class Extender:
     async def lead(self, client: Client, options: Options) -> None:
         """Answer kube-scheduler until cancelled, once bindings from before have landed."""
         waker = Waker(client, self.ledger, lambda: self.config().engine, now=time.monotonic, today=time.time)
-        recorder = Recorder(client, "extender", options.pod or platform.node(), REASONS)
+        recorder = Recorder(client, "extender", options.pod or platform.node(), REASONS | {INVALID})
         planner = self._planner(client, recorder)
         try:
             if options.lease:
@@ -163,7 +164,8 @@ class Extender:
             self.serving = True
             log.info("serving", pods=len(self.ledger.entries), reserved=len(self.ledger.granted))
             async with asyncio.TaskGroup() as parts:
-                for part in (waker.run(WAKER_INTERVAL), planner.run(), recorder.run()):
+                faults = tell(lambda: self.ledger.queue_faults, recorder)
+                for part in (waker.run(WAKER_INTERVAL), planner.run(), recorder.run(), faults):
                     parts.create_task(part)
         finally:
             self.serving = False

@@ -14,17 +14,17 @@ from gpuyard.common.kube.changes import Batch
 from gpuyard.common.kube.client import Client
 from gpuyard.common.kube.reflector import Reflector
 from gpuyard.engine import model
-from gpuyard.engine.kube import nodes, queues
+from gpuyard.engine.kube import nodes, objects, queues
 from gpuyard.engine.kube.meta import labels_of
 from gpuyard.engine.kube.workloads import QUEUE
 from gpuyard.extender.ledger import Ledger, Phase, Sighting
 from gpuyard.extender.objects import Namespace, Node, Pod, PodDisruptionBudget, PodGroup, PodOwner, PriorityClass, Queue
 from gpuyard.extender.owners import KINDS
+from gpuyard.extender.queue_faults import LAST_GOOD, QueueFault, last_good
 from gpuyard.extender.translate import Complaints, Translator
 
 Report = Callable[[str], None]
 
-LAST_GOOD = "its last good state stays in force"
 UNKNOWN = "Unknown"
 """Why a pod waits that was refused before this extender came."""
 
@@ -37,6 +37,8 @@ class Feed:
         self._translator = translator
         self._report = report
         self._refused: dict[str, Queue] = {}
+        self._faults: dict[str, QueueFault] = {}
+        self._good: dict[str, objects.QueueSpec | None] = {}
         self._owners: dict[str, Reflector[PodOwner]] = {}
 
     def reflectors(self, client: Client) -> list[Reflector[Any]]:
@@ -159,26 +161,46 @@ class Feed:
     def queues(self, batch: Batch[Queue]) -> None:
         """Queues have changed; the refused ones get another chance."""
         earlier, self._refused = self._refused, {}
-        for change in batch.changes:
+        # Those first that were good: after a restart, too, it is the refused one that closes a circle.
+        for change in sorted(batch.changes, key=lambda change: change.new is not None and bool(last_good(change.new))):
             name = _key(change.old or change.new)
             earlier.pop(name, None)
             if change.new is None:
+                self._good.pop(name, None)
                 self._ledger.drop_queue(name)
             else:
                 self._put_queue(name, change.new)
         for name, seen in sorted(earlier.items()):
             self._put_queue(name, seen)
+        faults = {**self._ledger.queue_faults, **self._faults}
+        self._ledger.put_queue_faults({name: fault for name, fault in faults.items() if name in self._refused})
+        self._faults = {}
 
     def _put_queue(self, name: str, seen: Queue) -> None:
-        complain = Complaints()
-        queue = queues.queue(seen, 0, complain)
-        if self._closes_circle(queue):
-            complain("spec.parentQueue", f"{queue.parent} lies below {name}: a queue cannot be its own ancestor")
-        if complain:
-            self._refused[name] = seen
-            self._tell(f"queue {name}", complain)
-        else:
+        queue, complain = self._read_queue(seen, seen.spec)
+        if not complain:
+            self._good[name] = seen.spec
             self._ledger.put_queue(queue)
+            return
+        if name not in self._good and (good := last_good(seen)):
+            # Before this process began it was good.
+            queue, faults = self._read_queue(seen, good)
+            if not faults:
+                self._good[name] = good
+                self._ledger.put_queue(queue)
+        self._refused[name] = seen
+        fault = QueueFault(name, seen.metadata.uid, "; ".join(complain), self._good.get(name))
+        self._faults[name] = fault
+        if fault != self._ledger.queue_faults.get(name):
+            self._report(f"queue {name}: {fault.sentence}")
+
+    def _read_queue(self, seen: Queue, spec: objects.QueueSpec | None) -> tuple[model.Queue, Complaints]:
+        """A queue with this spec, and what is wrong with that."""
+        complain = Complaints()
+        queue = queues.queue(msgspec.structs.replace(seen, spec=spec), 0, complain)
+        if self._closes_circle(queue):
+            complain("spec.parentQueue", f"{queue.parent} lies below {queue.name}: a queue cannot be its own ancestor")
+        return queue, complain
 
     def _closes_circle(self, queue: model.Queue) -> bool:
         """Whether a queue would be its own ancestor, also one that nobody has seen before."""
@@ -202,7 +224,7 @@ class Feed:
             if seen.fault:
                 self._report(f"pod {seen.pod.key}: {seen.fault}")
 
-    def _tell(self, about: str, complaints: Complaints, outcome: str = LAST_GOOD) -> None:
+    def _tell(self, about: str, complaints: Complaints, outcome: str) -> None:
         if complaints:
             self._report(f"{about}: {'; '.join(complaints)}; {outcome}")
 

@@ -27,7 +27,7 @@ was deleted: kube-scheduler may learn of that a moment after us, and ask for a p
 from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from gpuyard.engine.kube.workloads import PREEMPTIBLE_BELOW
@@ -36,6 +36,9 @@ from gpuyard.engine.snapshot import Draft, Snapshot, claim
 from gpuyard.extender.flights import Flights
 from gpuyard.extender.promises import Promises, Share
 from msgspec.structs import replace
+
+if TYPE_CHECKING:
+    from gpuyard.extender.queue_faults import QueueFault
 
 IN_FLIGHT = 1.0
 """Seconds after a yes in which a refusal by kube-scheduler may still be that of the cycle before."""
@@ -187,6 +190,8 @@ class Ledger:
         """Where those may land who were let through."""
         self.promises = Promises(self._entries)
         """Room that unfinished plans keep."""
+        self.queue_faults: Mapping[str, QueueFault] = {}
+        """The queues that are not used as they are written, by name."""
 
     # --- reading ---
 
@@ -321,6 +326,13 @@ class Ledger:
         """This queue is gone."""
         self._news = True
         self._changes.drop_queue(name)
+
+    def put_queue_faults(self, faults: Mapping[str, "QueueFault"]) -> None:
+        """These queues, and no others, are not used as they are written."""
+        if faults != self.queue_faults:
+            self.queue_faults = faults
+            # Their status says so: whoever writes that looks for another snapshot.
+            self.become(replace(self.snapshot))
 
     def become(self, snapshot: Snapshot) -> None:
         """Go on from `snapshot`: `self.snapshot` with other changes than of pods, nodes and queues."""

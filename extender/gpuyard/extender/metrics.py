@@ -44,9 +44,12 @@ class LedgerCollector(Collector):
         for reason, count in sorted(Counted(self._ledger.asleep.values()).items()):
             refused.add_metric([reason], count)
         kept = GaugeMetricFamily("gpuyard_promises", "Pods for which plans keep room.", len(self._ledger.promises.all))
+        faults = GaugeMetricFamily(
+            "gpuyard_refused_queues", "Queues not used as they are written.", len(self._ledger.queue_faults)
+        )
         used = GaugeMetricFamily("gpuyard_queue_allocated_gpus", "GPUs held by a queue.", labels=["queue"])
         asked = GaugeMetricFamily("gpuyard_queue_requested_gpus", "GPUs held and waited for.", labels=["queue"])
         for name, use in self._ledger.snapshot.use.items():
             used.add_metric([name], use.allocated.gpu / 1000)
             asked.add_metric([name], use.requested.gpu / 1000)
-        yield from (pods, refused, kept, used, asked)
+        yield from (pods, refused, kept, faults, used, asked)

@@ -87,10 +87,17 @@ class Namespace(objects.Namespace, kw_only=True):
     metadata: Meta
 
 
+class QueueStatus(msgspec.Struct):
+    """`status` of a Queue: what was told of it earlier."""
+
+    conditions: list[PodCondition] | None = None
+
+
 class Queue(objects.Queue, kw_only=True):
     """scheduling.run.ai/v2 Queue."""
 
     metadata: Meta
+    status: QueueStatus | None = None
 
 
 class PodGroup(objects.PodGroup, kw_only=True):

@@ -261,7 +261,7 @@ class Planner:
         self._metrics.fair_share.clear()
         for name, account in accounts.by_name.items():
             self._metrics.fair_share.labels(name).set(account.fair_share.gpu / GPU)
-        await self._queues.write(statuses(self._ledger.snapshot, accounts))
+        await self._queues.write(statuses(self._ledger.snapshot, accounts, self._ledger.queue_faults))
 
 
 def _made(plan: Plan, otherwise: int) -> int:

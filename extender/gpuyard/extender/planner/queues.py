@@ -1,6 +1,7 @@
 """What a Queue object says of itself: what it holds, what it asks for, what it is due."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from gpuyard.common.kube.client import Client, Json
 from gpuyard.common.kube.errors import ApiError
@@ -9,19 +10,25 @@ from gpuyard.engine.accounts import Accounts
 from gpuyard.engine.model import UNLIMITED, Amounts, Queue
 from gpuyard.engine.settle import published
 from gpuyard.engine.snapshot import UNUSED, QueueUse, Snapshot
+from gpuyard.extender.queue_faults import QueueFault
 
 GPU = "nvidia.com/gpu"
 
 
-def statuses(snapshot: Snapshot, accounts: Accounts) -> dict[str, Json]:
-    """The status of every queue."""
+def statuses(
+    snapshot: Snapshot, accounts: Accounts, faults: Mapping[str, QueueFault] = MappingProxyType({})
+) -> dict[str, Json]:
+    """The status of every queue, with the faults of those that are not used as they are written."""
     children: dict[str, list[str]] = {}
     for queue in snapshot.queues.values():
         children.setdefault(queue.parent, []).append(queue.name)
-    return {
+    found = {
         name: _status(snapshot, accounts, queue, sorted(children.get(name, ())))
         for name, queue in snapshot.queues.items()
     }
+    for name in found.keys() & faults.keys():
+        found[name]["conditions"].append(faults[name].condition)
+    return found
 
 
 def _status(snapshot: Snapshot, accounts: Accounts, queue: Queue, children: list[str]) -> Json:
