@@ -164,6 +164,13 @@ def test_the_cost_is_told_with_the_option() -> None:
     assert raised.node == "node-1"
 
 
+def test_who_would_wait_instead_is_told_with_the_option() -> None:
+    made = yard().nodes(1, gpus=8).queue("a").pending("a", gpus=9, name="big").pending("a", gpus=2, name="small")
+    [smaller] = [o for o in advised(made, "big").options if isinstance(o.change, Shrink)]
+    assert smaller.change == Shrink(workload="ns/big", shape=Shape(gpus=9), field="gpus", to=8)
+    assert smaller.displaced == ("ns/small",)
+
+
 def test_where_no_single_change_helps_both_causes_are_named() -> None:
     made = yard().nodes(1).queue("d", limit=4).queue("a", limit=2, parent="d").running("a", 2)
     made.queue("b", parent="d").running("b", 2).pending("a")

@@ -63,8 +63,17 @@ def test_an_option_says_where_the_pod_runs() -> None:
 
 
 def test_an_option_names_who_is_evicted_and_who_is_moved() -> None:
-    option = Option(change=AddNode(workload=ME, gpus=1), node="n", evicted=("ns/b", "ns/c"), moved=("ns/d",))
-    assert option_in_words(option, SNAPSHOT).endswith("it would run on n, evicts ns/b, ns/c, moves ns/d")
+    costs = {"evicted": ("ns/b", "ns/c"), "moved": ("ns/d",), "displaced": ("ns/e",)}
+    option = Option(change=AddNode(workload=ME, gpus=1), node="n", **costs)
+    words = "it would run on n, evicts ns/b, ns/c, moves ns/d, goes before ns/e"
+    assert option_in_words(option, SNAPSHOT).endswith(words)
+
+
+def test_of_very_many_who_pay_the_first_are_named() -> None:
+    option = Option(change=AddNode(workload=ME, gpus=1), node="n", displaced=tuple(f"ns/p{n}" for n in range(10)))
+    assert option_in_words(option, SNAPSHOT).endswith(
+        "goes before " + ", ".join(f"ns/p{n}" for n in range(8)) + " and 2 more"
+    )
 
 
 def test_without_an_option_the_causes_are_named() -> None:

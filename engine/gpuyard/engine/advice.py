@@ -45,6 +45,8 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     """Pods that lose their places for good and would not without the change."""
     moved: tuple[str, ...] = ()
     """Pods that go on elsewhere."""
+    displaced: tuple[str, ...] = ()
+    """Pods that start without the change, and with it wait."""
 
 
 class Advice(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,6 +146,7 @@ class _Case:
             node=outcome.final[self.pod.key].node,
             evicted=tuple(p for p in gone if outcome.final[p].state not in PLACED),
             moved=tuple(p for p in gone if outcome.final[p].state in PLACED),
+            displaced=tuple(p for p in sorted(_placed(self._before) - _placed(outcome)) if p not in gone),
         )
 
     def second_cause(self) -> Iterator[Waiting]:
@@ -156,6 +159,10 @@ def _differs(one: Waiting, other: Waiting) -> bool:
     """Whether two reasons are two causes, and not one with other numbers."""
     queues = [getattr(w.facts, "queue", "") for w in (one, other)]
     return one.reason is not other.reason or queues[0] != queues[1]
+
+
+def _placed(outcome: Outcome) -> set[str]:
+    return {pod for pod, final in outcome.final.items() if final.state in PLACED}
 
 
 def _evicted(outcome: Outcome) -> set[str]:

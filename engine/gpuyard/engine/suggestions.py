@@ -1,6 +1,6 @@
 """Advice in words: what to change, from what to what, and at whose cost."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gpuyard.engine.advice import Advice, Option
@@ -22,6 +22,9 @@ from gpuyard.engine.model import RESOURCES
 from gpuyard.engine.sentences import amount, thousandths, told
 from gpuyard.engine.snapshot import Snapshot
 
+_NAMED = 8
+"""Pods that pay for an option and are named; the others are counted."""
+
 
 def suggestion(change: Change, snapshot: Snapshot) -> str:
     """What to do, as an instruction; `snapshot` is the one that the advice is about."""
@@ -30,10 +33,17 @@ def suggestion(change: Change, snapshot: Snapshot) -> str:
 
 def option_in_words(option: Option, snapshot: Snapshot) -> str:
     """What to do, where the pod runs then, and who pays for it."""
-    cost = ", ".join(
-        f"{what} {', '.join(pods)}" for what, pods in (("evicts", option.evicted), ("moves", option.moved)) if pods
+    cost = "".join(
+        f", {what} {_some(pods)}"
+        for what, pods in (("evicts", option.evicted), ("moves", option.moved), ("goes before", option.displaced))
+        if pods
     )
-    return f"{suggestion(option.change, snapshot)}: it would run on {option.node}{', ' + cost if cost else ''}"
+    return f"{suggestion(option.change, snapshot)}: it would run on {option.node}{cost}"
+
+
+def _some(pods: Sequence[str]) -> str:
+    more = len(pods) - _NAMED
+    return ", ".join(pods[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def advice_in_words(advice: Advice, snapshot: Snapshot) -> list[str]:
