@@ -92,15 +92,16 @@ class Harvest:
 
     def _took_another(self, source: str, document: msgspec.Raw) -> bool:
         """Take an object of the kind of the last one. Lists are long and of few kinds: that saves a look at each."""
-        if self._last is None:
+        last = self._last
+        if last is None:
             return False
         try:
-            seen = _decoders[self._last](document)
+            seen = _decoders[last](document)
         except msgspec.DecodeError:
             return False
-        if (seen.kind, seen.api_version) != self._last:
+        if seen.kind != last[0] or seen.api_version != last[1]:
             return False
-        self._keep(source, self._last[0], seen)
+        self._keep(source, last[0], seen)
         return True
 
     def _take_one(self, source: str, document: bytes | msgspec.Raw, kind: str, version: str) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from gpuyard.engine.constraints import whole_number
 from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.faults import Complain
-from gpuyard.engine.kube.meta import NO_META, key_of, meta_of, read
+from gpuyard.engine.kube.meta import NO_META, meta_of, read
 from gpuyard.engine.kube.quantity import count
 from gpuyard.engine.kube.shapes import shape
 from gpuyard.engine.kube.times import moment
@@ -58,10 +58,11 @@ def pod(seen: objects.Pod, workload: str | None, now: int, complain: Complain, d
     `devices` are the indices of its GPUs on the node, where the caller can tell them from `device_ids`.
     """
     spec, status, meta = seen.spec or _NO_SPEC, seen.status or _NO_STATUS, seen.metadata or NO_META
-    key = key_of(seen)
+    key = f"{meta.namespace or 'default'}/{meta.name or ''}"
     labels, state = meta.labels or NO_LABELS, _state(spec, status, meta, complain)
     plain = _TELLING.isdisjoint(labels)
     node = "" if state is State.PENDING else spec.node_name or ""
+    created, started, deleted = _times(meta, status, now, complain)
     asked = shape(spec, meta.annotations, complain)
     owner = owner_of(seen) if meta.owner_references else None
     holds = state not in _OVER and bool(node)
@@ -74,9 +75,9 @@ def pod(seen: objects.Pod, workload: str | None, now: int, complain: Complain, d
         state=state,
         node=node,
         gated=state is State.PENDING and bool(spec.scheduling_gates or meta.deletion_timestamp),
-        created=read(moment, meta.creation_timestamp, "metadata.creationTimestamp", complain, now),
-        started=read(moment, status.start_time, "status.startTime", complain, None),
-        deleted_at=read(moment, meta.deletion_timestamp, "metadata.deletionTimestamp", complain, None),
+        created=created,
+        started=started,
+        deleted_at=deleted,
         nominated=status.nominated_node_name or "" if state is State.PENDING else "",
         task_priority=0 if plain else _task_priority(labels, complain),
         leader=not plain and not _LEADERS.isdisjoint(labels.items()),
@@ -85,6 +86,25 @@ def pod(seen: objects.Pod, workload: str | None, now: int, complain: Complain, d
         owner=(owner.uid or f"{owner.kind}/{owner.name}") if owner and owner.kind not in _KEEPS_NAMES else "",
         labels=labels,
     )
+
+
+def _times(
+    meta: objects.Meta, status: objects.PodStatus, now: int, complain: Complain
+) -> tuple[int, int | None, int | None]:
+    """When a pod was made, started and will be gone."""
+    born, began, ends = meta.creation_timestamp, status.start_time, meta.deletion_timestamp
+    try:
+        return (
+            now if born is None else moment(born),
+            None if began is None else moment(began),
+            None if ends is None else moment(ends),
+        )
+    except ValueError:  # only now is it worth while to look at each, and say which
+        return (
+            read(moment, born, "metadata.creationTimestamp", complain, now),
+            read(moment, began, "status.startTime", complain, None),
+            read(moment, ends, "metadata.deletionTimestamp", complain, None),
+        )
 
 
 def owner_of(seen: objects.Object) -> objects.Owner | None:
