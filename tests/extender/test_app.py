@@ -112,7 +112,7 @@ def test_without_a_file_the_defaults_are_in_force() -> None:
     assert extender().config() == ExtenderConfig()
 
 
-def test_new_settings_change_what_pods_mean(tmp_path: Path) -> None:
+async def test_new_settings_change_what_pods_mean(tmp_path: Path) -> None:
     file = tmp_path / "extender.yaml"
     file.write_text(CONFIG)
     made = extender(file)
@@ -122,6 +122,8 @@ def test_new_settings_change_what_pods_mean(tmp_path: Path) -> None:
     assert made._reloaded
     made._reloaded.poll()
     assert made.config().default_queue == "rest"
+    assert made._reading
+    await made._reading
     assert made.ledger.snapshot.workloads["ns/p"].queue == "rest"
     assert made.ledger.take_news()
 

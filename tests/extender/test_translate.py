@@ -88,6 +88,17 @@ def test_other_settings_change_what_all_pods_mean() -> None:
     of.put_pod(typed(pod("p")))
     (seen,) = of.set_settings(Settings(default_queue="rest"))
     assert queue_of(seen) == "rest"
+    assert list(of.set_settings(Settings(default_queue="rest", max_moved=3))) == [], "the others change no pod"
+
+
+def test_a_pod_that_goes_while_the_others_are_read_again_is_passed_over() -> None:
+    of = translator()
+    for name in "ab":
+        of.put_pod(typed(pod(name)))
+    reading = of.set_settings(Settings(default_queue="rest"))
+    assert next(reading).pod.key == "ns/a"
+    of.drop_pod("ns/b")
+    assert list(reading) == []
 
 
 def test_what_cannot_be_read_is_said_and_the_rest_counts() -> None:

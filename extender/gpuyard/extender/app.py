@@ -39,6 +39,7 @@ from gpuyard.extender.metrics import LedgerCollector, VerbMetrics
 from gpuyard.extender.planner.capacity import Capacity, keep_watch
 from gpuyard.extender.planner.loop import Planner
 from gpuyard.extender.planner.metrics import PlannerMetrics
+from gpuyard.extender.planner.stepping import drain
 from gpuyard.extender.planner.telling import REASONS
 from gpuyard.extender.queue_faults import INVALID, tell
 from gpuyard.extender.server import Unavailable, Verb, application
@@ -89,6 +90,7 @@ class Extender:
         self.translator = Translator(self.config().engine)
         self.feed = Feed(self.ledger, self.translator, _warn)
         self.capacity = Capacity()
+        self._reading: asyncio.Future[None] | None = None
         self.serving = False
         self.age: Callable[[], float] = lambda: 0.0
         """Seconds since the API server last said something of pods."""
@@ -187,8 +189,11 @@ class Extender:
 
     def _set(self, config: ExtenderConfig) -> None:
         log.info("settings-changed")
-        for seen in self.translator.set_settings(config.engine):
-            self.ledger.see(seen)
+        self._reading = asyncio.ensure_future(self._read_again(config))
+
+    async def _read_again(self, config: ExtenderConfig) -> None:
+        """See what the pods mean by other settings, a few at a time: the verbs go on."""
+        await drain(map(self.ledger.see, self.translator.set_settings(config.engine)), time.monotonic)
         self.ledger.stir()
 
 

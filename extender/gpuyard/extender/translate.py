@@ -5,7 +5,7 @@ cannot be read is complained of, and counts as far as it can be read: a running 
 say.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from gpuyard.engine.kube import gangs, others, pods, workloads
@@ -63,10 +63,13 @@ class Translator:
         """The pods as they were last shown."""
         return self._pods
 
-    def set_settings(self, settings: Settings) -> list[Sighting]:
-        """Other settings: what all pods mean now."""
+    def set_settings(self, settings: Settings) -> Iterator[Sighting]:
+        """Other settings: what the pods mean now that may mean something else, one after the other."""
+        changed = settings.default_queue != self._settings.default_queue
         self._settings = settings
-        return self._all(self._pods.values())
+        for key in list(self._pods) if changed else ():
+            if (pod := self._pods.get(key)) is not None:
+                yield self.sight(pod)
 
     def put_classes(self, seen: Mapping[str, PriorityClass | None]) -> list[Sighting]:
         """Priority classes are new, changed or gone (None): what the pods mean that may name one of them."""
@@ -76,9 +79,11 @@ class Translator:
             else:
                 self._classes[name] = one.value
         self._known = {**workloads.CLASSES, **self._classes}
-        for team, members in self._teams.items():
-            self._said[team] = {key: self._says(pod, Complaints()) for key, pod in members.items()}
-        return self._all(pod for pod in self._pods.values() if self._may_name(pod, seen))
+        concerned = [pod for pod in self._pods.values() if self._may_name(pod, seen)]
+        for pod in concerned:
+            key = pod.metadata.key
+            self._said[self._team_of[key]][key] = self._says(pod, Complaints())
+        return self._all(concerned)
 
     def put_group(self, key: str, seen: PodGroup | None) -> list[Sighting]:
         """A PodGroup is new, changed or gone (None): what the pods mean that name it."""
