@@ -179,6 +179,16 @@ def test_in_a_crowd_only_those_join_the_line_who_start_alone_and_are_within_thei
     assert in_line(of) - before == {"goes"}
 
 
+def test_when_room_becomes_scarce_many_are_lined_up_at_once_but_not_again_and_again() -> None:
+    of = Bench(node("n1", 20), queue("first", quota=20), queue("second", quota=0), *first(20), *second(20))
+    assert not of.passes(waiting("second-0", "second"))
+    of.verbs.outrank._line = None
+    assert of.passes(waiting("second-0", "second")), "until the planner looks, or a while has passed"
+    of.ledger.lapse("ns/second-0", "uid-second-0")
+    of.now = 1
+    assert not of.passes(waiting("second-0", "second"))
+
+
 def test_in_a_crowd_who_is_gone_holds_nobody_back() -> None:
     of = crowd(gpus=20)
     late = pod("second-19", "second", created=born(5))
@@ -229,6 +239,7 @@ def test_parts_go_first_to_gpus_that_others_share_already() -> None:
 
 def test_of_too_many_changes_nothing_is_followed_until_the_next_look(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpuyard.extender.ledger.TOUCHED", 30)
+    monkeypatch.setattr("gpuyard.extender.outrank.MANY", 0)
     of, late = crowd(gpus=20), waiting("second-19", "second", age=5)
     of.put(*(waiting(f"more-{n}", "second", age=4) for n in range(31)))
     assert of.passes(late)

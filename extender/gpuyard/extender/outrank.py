@@ -29,7 +29,13 @@ from gpuyard.extender.ledger import Entry, Ledger, Phase
 from gpuyard.extender.turns import Demand, Line, demand
 
 FEW = 16
-"""So many waiting workloads are lined up within an answer; more would take longer than one may."""
+"""So many waiting workloads are lined up within an answer for each newcomer; more would take longer than one may."""
+
+MANY = 200
+"""So many are lined up within an answer when room has just become scarce; the planner does it from then on."""
+
+PAUSE = 1.0
+"""Seconds between two such answers."""
 
 
 def line_up(snapshot: Snapshot, settings: Settings) -> Iterator[Line | None]:
@@ -90,6 +96,7 @@ class Outrank:
         self._free = 0
         self._freed = float("-inf")
         self._grace = float("inf")
+        self._made = float("-inf")
 
     @property
     def blocked(self) -> AbstractSet[str]:
@@ -163,7 +170,8 @@ class Outrank:
             return None
         if self._missed is not None:
             self._missed.update(touched)
-        elif _waiting(asker.snapshot) <= FEW and (self._line is None or self._has_come(touched)):
+        elif self._is_to_be_made(asker.snapshot, touched):
+            self._made = self._clock()
             for _ in self.line_up(asker.snapshot, settings):
                 pass
             return self._line
@@ -171,6 +179,13 @@ class Outrank:
             for key in touched:
                 self._follow(line, key, asker.snapshot, settings)
         return line
+
+    def _is_to_be_made(self, snapshot: Snapshot, touched: Collection[str]) -> bool:
+        """Whether to line up within this answer."""
+        waiting = _waiting(snapshot)
+        if waiting <= FEW:
+            return self._line is None or self._has_come(touched)
+        return self._line is None and waiting <= MANY and self._clock() - self._made >= PAUSE
 
     def _has_come(self, touched: Collection[str]) -> bool:
         """Whether one of these waits, and did not when the line was made."""
