@@ -9,7 +9,7 @@ import tarfile
 from typing import TYPE_CHECKING
 
 import pytest
-from gpuyard.sandbox.kind.archive import write_image
+from gpuyard.sandbox.kind.archive import write_image, write_system
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,3 +81,15 @@ def test_a_program_that_is_not_there_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         write(tmp_path, tmp_path / "missing")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_whole_system_is_one_layer_as_it_stands(tmp_path: Path) -> None:
+    system = tmp_path / "base.tar"
+    with tarfile.open(system, "w") as tar:
+        tar.addfile(tarfile.TarInfo("./bin"))
+    write_system(tmp_path / "image.tar", "example.io/base:v1", system, "arm64", Cmd=["bash"])
+    content = parts(tmp_path / "image.tar")
+    (image,) = json.loads(content["manifest.json"])
+    settings = json.loads(content[image["Config"]])
+    assert content[image["Layers"][0]] == system.read_bytes()
+    assert (settings["architecture"], settings["config"]["Cmd"]) == ("arm64", ["bash"])

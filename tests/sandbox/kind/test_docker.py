@@ -114,7 +114,7 @@ def test_no_image_gets_a_name_that_a_user_may_have_for_theirs(
     with pytest.raises(ValueError, match="not of ours"):
         Docker().build(tmp_path, image)
     with pytest.raises(ValueError, match="not of ours"):
-        Docker().take_in(tmp_path / "base.tar", image)
+        Docker().take_in(tmp_path / "base.tar", image, "amd64")
     assert not calls.exists()
 
 

@@ -25,17 +25,22 @@ def write_image(
     layer = archive.with_suffix(".layer")
     try:
         _write_layer(layer, programs)
-        with layer.open("rb") as content:
-            digest = hashlib.file_digest(content, "sha256").hexdigest()
-        config = _config(digest, architecture, entrypoint)
-        name = f"{hashlib.sha256(config).hexdigest()}.json"
-        manifest = [{"Config": name, "RepoTags": [reference], "Layers": [f"{digest}.tar"]}]
-        with tarfile.open(archive, "w") as tar:
-            _add(tar, "manifest.json", json.dumps(manifest).encode())
-            _add(tar, name, config)
-            tar.add(layer, f"{digest}.tar", filter=_plain)
+        write_system(archive, reference, layer, architecture, Entrypoint=list(entrypoint))
     finally:
         layer.unlink(missing_ok=True)
+
+
+def write_system(archive: Path, reference: str, layer: Path, architecture: str, **settings: Sequence[str]) -> None:
+    """Write an image named `reference` of a file system, which `layer` holds as a plain tar."""
+    with layer.open("rb") as content:
+        digest = hashlib.file_digest(content, "sha256").hexdigest()
+    config = _config(digest, architecture, settings)
+    name = f"{hashlib.sha256(config).hexdigest()}.json"
+    manifest = [{"Config": name, "RepoTags": [reference], "Layers": [f"{digest}.tar"]}]
+    with tarfile.open(archive, "w") as tar:
+        _add(tar, "manifest.json", json.dumps(manifest).encode())
+        _add(tar, name, config)
+        tar.add(layer, f"{digest}.tar", filter=_plain)
 
 
 def _write_layer(layer: Path, programs: Mapping[str, Path]) -> None:
@@ -44,11 +49,11 @@ def _write_layer(layer: Path, programs: Mapping[str, Path]) -> None:
             tar.add(program, target.lstrip("/"), filter=_plain)
 
 
-def _config(layer: str, architecture: str, entrypoint: Sequence[str]) -> bytes:
+def _config(layer: str, architecture: str, settings: Mapping[str, Sequence[str]]) -> bytes:
     config = {
         "architecture": architecture,
         "os": "linux",
-        "config": {"Env": [PATH], "Entrypoint": list(entrypoint)},
+        "config": {"Env": [PATH], **settings},
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{layer}"]},
     }
     return json.dumps(config, sort_keys=True).encode()

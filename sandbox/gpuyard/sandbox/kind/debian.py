@@ -43,8 +43,7 @@ def base(docker: Docker, folders: Folders, say: Say, arch: str = "") -> str:
     arch = arch or architecture()
     image = f"gpuyard.io/debian:{SUITE}-{_key(arch)}"
     if not docker.has(image):
-        changes = ["--change", 'CMD ["bash"]', "--platform", f"linux/{arch}"]
-        docker.take_in(_archive(folders, say, arch), image, *changes)
+        docker.take_in(_archive(folders, say, arch), image, arch)
     return image
 
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
+import tempfile
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuyard.sandbox.errors import LINES_SHOWN, SandboxError
+from gpuyard.sandbox.kind.archive import write_system
+from gpuyard.sandbox.tools import architecture
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from pathlib import Path
 
 PROGRAM = "docker"
 ANSWER_WITHIN = 10.0
@@ -104,10 +107,17 @@ class Docker:
         settings = [text for name, value in values.items() for text in ("--build-arg", f"{name.upper()}={value}")]
         self.ask("build", "--force-rm", "--network", "host", "--tag", tag, *marks, *settings, str(context))
 
-    def take_in(self, archive: Path, image: str, *changes: str) -> None:
+    def take_in(self, system: Path, image: str, arch: str) -> None:
         """Make an image of a file system's archive."""
         _need_ours(image)
-        self.ask("import", *changes, str(archive), image)
+        if arch == architecture():
+            self.ask("import", "--change", 'CMD ["bash"]', str(system), image)
+            return
+        # An import is always said to be for this machine's processor, so another's comes as a whole image.
+        with tempfile.TemporaryDirectory(dir=system.parent) as folder:
+            archive = Path(folder) / "image.tar"
+            write_system(archive, image, system, arch, Cmd=["bash"])
+            self.ask("load", "--input", str(archive))
 
     def pull(self, image: str) -> bool:
         """Fetch an image; False if its registry does not answer at once, or refuses."""
