@@ -21,6 +21,7 @@ from gpuyard.sandbox.locks import held
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from contextlib import AbstractContextManager
 
     from gpuyard.sandbox.folders import Folders
     from gpuyard.sandbox.kind.docker import Docker
@@ -61,7 +62,7 @@ def node(engine: Engine, folders: Folders, say: Say) -> str:
             return OFFICIAL
     say("building a node image, since none can be pulled")
     parts = _parts(docker, folders, say)
-    with held(folders.root / "kind" / "images.lock", lambda: say("another gpuyard is building it: waiting")):
+    with _building(folders, say):
         if not docker.has(built):
             _build(docker, built, parts, folders.root / "kind" / "build", say)
             if engine.private:
@@ -75,10 +76,16 @@ def python(docker: Docker, folders: Folders, say: Say) -> str:
     base = debian.base(docker, folders, say)
     key = hashlib.sha256(base.encode() + (recipe / "Dockerfile").read_bytes()).hexdigest()[:12]
     image = f"{PYTHON}:{key}"
-    if not docker.has(image):
-        say("building a base image with Debian's Python")
-        docker.build(recipe, image, base=base)
+    with _building(folders, say):
+        if not docker.has(image):
+            say("building a base image with Debian's Python")
+            docker.build(recipe, image, base=base)
     return image
+
+
+def _building(folders: Folders, say: Say) -> AbstractContextManager[None]:
+    """Be the only one that builds: of an image that is built twice, one is left without a name."""
+    return held(folders.root / "kind" / "images.lock", lambda: say("another gpuyard is building images: waiting"))
 
 
 def kubernetes() -> str:
