@@ -1,7 +1,7 @@
 """The messages of the extender protocol: read in any case, written in Go's."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -169,3 +169,35 @@ def test_a_whole_node_without_a_name_is_refused_with_its_place() -> None:
     request = CANDIDATES.read(body(Pod=pod(), Nodes={"items": [{"metadata": {}}]}))
     with pytest.raises(WireError, match=r"Nodes\.items"):
         request.by_name()
+
+
+MANY = [f"node-{number}" for number in range(100)]
+
+
+def named(*names: str, text: bytes = b"") -> Mapping[str, object]:
+    body = b'{"Pod": {"metadata": {"name": "p"}}, "NodeNames": %s}' % (text or json.dumps(names).encode())
+    return CANDIDATES.read(body).by_name()
+
+
+def test_of_many_names_each_is_found_however_many_are_asked_for() -> None:
+    offered = named(*MANY)
+    for others in (["node-100", "ode-1", 'node-1", "node-2'], ["node-200"]):
+        assert [name for name in (*others, *MANY) if name in offered] == MANY
+    assert (list(offered), len(offered)) == (MANY, 100)
+
+
+def test_names_that_are_written_with_escapes_are_read_as_what_they_mean() -> None:
+    assert "node-1" in named(text=rb'["node\u002d1"]')
+
+
+def test_what_came_only_as_a_name_has_no_more_to_it() -> None:
+    offered = named("node-1")
+    assert offered["node-1"] is None
+    with pytest.raises(KeyError):
+        offered["node-2"]
+
+
+@pytest.mark.parametrize("text", [b"[1]", b'["a", null]', b'"a"', b"{}"])
+def test_what_is_no_list_of_names_is_an_error(text: bytes) -> None:
+    with pytest.raises(WireError, match="NodeNames"):
+        named(text=text)

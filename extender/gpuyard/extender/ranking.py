@@ -19,7 +19,7 @@ def best(
     """
     found: dict[str, None] = {}
     for name in _in_order(snapshot, shape, offered):
-        if name in offered and name not in found and fits(name):
+        if name not in found and fits(name):
             found[name] = None
             if len(found) == most:
                 break
@@ -33,8 +33,9 @@ def points(snapshot: Snapshot, offered: Iterable[str]) -> Mapping[str, int]:
 
 
 def _in_order(snapshot: Snapshot, shape: Shape, offered: Collection[str]) -> Iterator[str]:
+    """The offered nodes; some of them twice."""
     if shape.shared:
-        yield from sorted(snapshot.sharing)
+        yield from (name for name in sorted(snapshot.sharing) if name in offered)
         yield from _by_fullness(snapshot, 1, offered)
         return
     if len(offered) > 1:
@@ -49,4 +50,5 @@ def _by_fullness(snapshot: Snapshot, gpus: int, offered: Collection[str]) -> Ite
     for slot in packing.fitting(by_room, gpus):
         if slot[0] >= gpus:
             names = by_room[slot]
-            yield from sorted(names) if len(names) <= FEW else (name for name in offered if name in names)
+            few = len(names) <= FEW
+            yield from (n for n in sorted(names) if n in offered) if few else (n for n in offered if n in names)

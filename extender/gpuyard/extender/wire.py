@@ -5,7 +5,7 @@ scripts write them in any case. A body is read by the exact names first, which i
 then are its keys respelt and read again. Objects of Kubernetes inside (`Pod`, `Nodes.items`) are never respelt.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import UnionType
 from typing import Any, Generic, TypeVar, Union, get_args, get_origin
 
@@ -47,26 +47,73 @@ class Candidates(Request):
 
     pod: Pod
     nodes: NodeList | UnsetType | None = UNSET
-    node_names: list[str] | UnsetType | None = UNSET
+    node_names: Raw = Raw()
+    """As they came: of thousands of names only a few are ever looked at."""
 
     @property
     def complete(self) -> bool:
         """Whether nodes came in at least one form."""
-        return self.nodes is not UNSET or self.node_names is not UNSET
+        return self.nodes is not UNSET or self._names_begin != b""
 
     @property
     def whole(self) -> bool:
         """Whether the nodes came whole, so that whole ones must go back."""
-        return self.node_names is UNSET or self.node_names is None
+        return self._names_begin in (b"", b"null")
+
+    @property
+    def _names_begin(self) -> bytes:
+        return bytes(memoryview(self.node_names)[: len(b"null")])
 
     def by_name(self) -> Mapping[str, Raw | None]:
         """The nodes by name, in the order in which they came; whole ones with their bytes. Raises `WireError`."""
-        if self.node_names:
-            return dict.fromkeys(self.node_names)
+        if not self.whole and (names := self._names()):
+            return Named(names, self.node_names)
         try:
             return {_NODE.decode(raw).metadata.name: raw for raw in self.nodes.items} if self.nodes else {}
         except _UNREADABLE as error:
             raise WireError(f"Nodes.items: {error}") from None
+
+    def _names(self) -> list[str]:
+        try:
+            return _NAMES.decode(self.node_names)
+        except _UNREADABLE as error:
+            raise WireError(f"NodeNames: {error}") from None
+
+
+class Named(Mapping[str, Raw | None]):
+    """Names of nodes as a mapping, for thousands of which no table is made as long as only a few are asked for."""
+
+    def __init__(self, names: list[str], text: Raw) -> None:
+        self._names = names
+        self._text = bytes(text)
+        self._left = 0 if b"\\" in self._text else FEW
+        self._all: dict[str, None] | None = None
+
+    def __contains__(self, name: object) -> bool:
+        """Whether this node came."""
+        if self._left > 0 and '"' not in str(name):
+            self._left -= 1
+            return f'"{name}"'.encode() in self._text
+        return name in self._table
+
+    def __getitem__(self, name: str) -> None:
+        """Nothing: only names came."""
+        if name not in self:
+            raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        """The names in the order in which they came."""
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._names)
+
+    @property
+    def _table(self) -> dict[str, None]:
+        if self._all is None:
+            self._all = dict.fromkeys(self._names)
+        return self._all
 
 
 class MetaPod(Message):
@@ -129,7 +176,11 @@ class _Node(msgspec.Struct):
 
 M = TypeVar("M", bound=Request)
 
+FEW = 8
+"""So many names are looked up in the text that came before a table is cheaper."""
+
 _NODE = Decoder(_Node)
+_NAMES = Decoder(list[str])
 _UNREADABLE = (ValueError, msgspec.MsgspecError, RecursionError)
 
 
