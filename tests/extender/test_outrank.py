@@ -107,6 +107,13 @@ def test_who_could_not_take_the_room_holds_nobody_back() -> None:
     assert bench(large, elsewhere, other).passes(other)
 
 
+def test_a_gang_for_which_there_is_not_enough_room_in_all_holds_nobody_back() -> None:
+    members = [waiting(f"m{n}", "first", 2, annotations={"pod-group-name": "g"}) for n in range(2)]
+    (other,) = second(1)
+    assert bench(group("g", 2, "first"), *members, other, gpus=3).passes(other)
+    assert not bench(group("g", 2, "first"), *members, other, gpus=4).passes(other)
+
+
 def test_who_is_over_the_limit_is_not_in_line() -> None:
     (other,) = second(1)
     of = bench(*first(4), other)

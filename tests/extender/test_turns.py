@@ -25,7 +25,7 @@ def line(*names: str, gpus: int = 1) -> Line:
 
 def ahead(of: Line, name: str, *, alive_only: bool = False, most: int = 8) -> int:
     """The GPUs that are asked for before this workload by requests of at most so many."""
-    found = of.ahead(of.place_of(workload(name)), lambda shape: shape.gpus <= most, alive_only=alive_only)
+    found = of.ahead(of.place_of(workload(name)), lambda shape, _: shape.gpus <= most, alive_only=alive_only)
     return found.whole // GPU
 
 
@@ -90,14 +90,14 @@ def test_who_comes_goes_before_the_first_of_its_queue_whom_it_ranks_before() -> 
     of.join(newcomer := workload("b", "q", 50), pod("b"))
     of.join(newcomer, pod("b"))
     assert [ahead(of, name) for name in ("a", "x", "c")] == [0, 1, 3]
-    assert of.ahead(of.place_of(newcomer), lambda _: True, alive_only=False).whole == 2 * GPU
+    assert of.ahead(of.place_of(newcomer), lambda *_: True, alive_only=False).whole == 2 * GPU
 
 
 @pytest.mark.parametrize("queue", ["q", "new"])
 def test_who_comes_last_in_its_queue_or_alone_stands_last(queue: str) -> None:
     of = line("a", "b")
     of.join(workload("z", queue, created=9), pod("z"))
-    assert of.ahead(of.place_of(workload("z", queue, created=9)), lambda _: True, alive_only=False).whole == 2 * GPU
+    assert of.ahead(of.place_of(workload("z", queue, created=9)), lambda *_: True, alive_only=False).whole == 2 * GPU
     assert ahead(of, "b") == 1
 
 

@@ -241,9 +241,11 @@ class _Room:
         self._left = (left - others) * GPU
         self._shared = _shared(self._snapshot, [name for name in self._snapshot.sharing if name in self._offered])
 
-    def fits(self, shape: Shape) -> bool:
-        """Whether such a request could take something of it."""
-        if shape.shared and self._shared >= GPU // 2:
+    def fits(self, shape: Shape, whole: Demand) -> bool:
+        """Whether such a request could be served if nobody else were: its first pod, and in sum all that start."""
+        if not self.serves(Demand(), whole):
+            return False
+        if shape.shared and self._shared >= whole.parts:
             return True
         least = max(shape.gpus, 1)
         nodes = suited(self._snapshot.fleet, shape)

@@ -76,10 +76,11 @@ class _Sums:
 
 
 class _Kind:
-    """Requests that fit the same nodes, with what they ask for: of all, and of those who are alive."""
+    """Requests that fit the same nodes and are equally large: the sums of all, and of those who are alive."""
 
-    def __init__(self, shape: Shape, places: int) -> None:
+    def __init__(self, shape: Shape, each: Demand, places: int) -> None:
         self.shape = shape
+        self.each = each
         self.everybody = (_Sums(places), _Sums(places))
         self.alive = (_Sums(places), _Sums(places))
 
@@ -89,7 +90,6 @@ class _Place(NamedTuple):
 
     at: int
     kind: _Kind
-    demand: Demand
     first: str
     """The pod with which it stands and falls."""
 
@@ -180,23 +180,23 @@ class Line:
                 self._count_alive(self._places[self._workload_of[pod]], -1)
                 del self._signs[pod]
 
-    def ahead(self, place: int, fits: Callable[[Shape], bool], *, alive_only: bool) -> Demand:
-        """What those before this place ask for whose requests fit."""
+    def ahead(self, place: int, fits: Callable[[Shape, Demand], bool], *, alive_only: bool) -> Demand:
+        """What those before this place ask for, as far as one of them would fit with all the pods that it starts."""
         total = Demand()
         for kind in self._kinds.values():
             whole, parts = kind.alive if alive_only else kind.everybody
             found = Demand(whole.before(place), parts.before(place))
-            if any(found) and fits(kind.shape):
+            if any(found) and fits(kind.shape, kind.each):
                 total = total.plus(found)
         return total
 
     def _put(self, workload: Workload, pods: tuple[Pod, ...], at: int) -> None:
-        shape = pods[0].shape
-        name = (shape.gpus, shape.fraction, shape.gpu_memory, shape.selector, shape.affinity, shape.tolerations)
+        shape, each = pods[0].shape, demand(pods, self._gpu_memory)
+        name = (each, shape.gpus, shape.selector, shape.affinity, shape.tolerations)
         kind = self._kinds.get(name)
         if kind is None:
-            kind = self._kinds[name] = _Kind(shape, self._size)
-        place = _Place(at, kind, demand(pods, self._gpu_memory), pods[0].key)
+            kind = self._kinds[name] = _Kind(shape, each, self._size)
+        place = _Place(at, kind, pods[0].key)
         self._places[workload.key] = place
         self._workload_of[place.first] = workload.key
         self._count(place, 1)
@@ -214,6 +214,6 @@ class Line:
 
 
 def _add(sums: tuple[_Sums, _Sums], place: _Place, sign: int) -> None:
-    for one, amount in zip(sums, place.demand, strict=True):
+    for one, amount in zip(sums, place.kind.each, strict=True):
         if amount:
             one.add(place.at, sign * amount)
