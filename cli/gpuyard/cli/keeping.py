@@ -61,13 +61,20 @@ class Keeper:
     async def _authority(self) -> Issued:
         for _ in range(ATTEMPTS):
             found = await self._found(AUTHORITY)
-            why = "there is none" if found is None else _why_new_authority(found[0], self._now)
+            why = "there is none" if found is None else self._why_new(found[0])
             if found and not why:
                 return issuing.read(found[0])
             made = issuing.authority(GPUYARD, self._now)
             if await self._write(AUTHORITY, made.pems(), found):
                 self._say(f"secret {self._namespace}/{AUTHORITY}: made, {why}; good until {_day(made)}")
         raise issuing.UnreadableError(f"secret {self._namespace}/{AUTHORITY}: others write it again and again")
+
+    def _why_new(self, found: Mapping[str, bytes]) -> str:
+        """Why the authority has to be made anew; empty: it will do. One that cannot be read is left to people."""
+        try:
+            return "it runs out soon" if issuing.read(found).until - self._now < issuing.LIFE else ""
+        except issuing.UnreadableError as error:
+            raise issuing.UnreadableError(f"secret {self._namespace}/{AUTHORITY}: {error}") from None
 
     async def _end(self, end: End, by: Issued, *, renew: bool) -> Pems:
         for _ in range(ATTEMPTS):
@@ -108,11 +115,6 @@ class Keeper:
                 return False
             raise
         return True
-
-
-def _why_new_authority(found: Mapping[str, bytes], now: dt.datetime) -> str:
-    """Why the authority has to be made anew; empty: it will do. One that is not ours to read is left alone."""
-    return "it runs out soon" if issuing.read(found).until - now < issuing.LIFE else ""
 
 
 def _secret(name: str, namespace: str, pems: Pems, version: str) -> Json:
