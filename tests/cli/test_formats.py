@@ -13,6 +13,7 @@ from tests.cli.shell import run
 from tests.engine.kube.written import node, pod, queue
 
 WITHOUT_AN_ANSWER = {
+    "certificates",
     "completion",  # a program for a shell
     "demo",  # a story
     "gpu fail",
