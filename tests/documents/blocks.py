@@ -14,7 +14,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 README = ROOT / "README.md"
-PLAYED = tuple(DOCS / f"{name}.md" for name in ("queues", "real-gpus", "coming-from", "operations", "troubleshooting"))
+PLAYED = tuple(DOCS / f"{name}.md" for name in ("queues", "coming-from", "operations", "troubleshooting", "real-gpus"))
 """The documents that tests/cluster/test_documents.py plays; those of the mock have tests of their own."""
 
 LOOKED_AT = frozenset({"text", "mermaid"})
