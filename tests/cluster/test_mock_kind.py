@@ -559,6 +559,7 @@ def crowd(yard: Yard) -> str:
     return json.dumps({"nodes": {node: body | {"gpus": [{"id": id_} for id_ in ids]} for node, ids in cards.items()}})
 
 
+@pytest.mark.alone
 @pytest.mark.row("M-34")
 def test_in_a_storm_of_pods_all_agree_on_who_has_which_gpu(yard: Yard) -> None:
     """Topology, pod status, pod resources and metrics, each second, while pods come and go on the worker and a
