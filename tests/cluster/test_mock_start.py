@@ -66,14 +66,16 @@ def shell(folder: Path, typed: list[str]) -> list[str]:
     with (folder / "printed").open("wb") as out, (folder / "errors").open("wb") as errors:
         bash = subprocess.Popen(["/bin/bash", "-c", script], cwd=folder, env=os.environ | {"PATH": path},
                                 stdout=out, stderr=errors, start_new_session=True)  # fmt: skip
+        code: int | str = f"not at its end after {MINUTES - 1} minutes"
         try:
-            code = bash.wait(timeout=MINUTES * 60 - 60)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                code = bash.wait(timeout=(MINUTES - 1) * 60)
         finally:
             # What it started in the background is in its group, and may have outlived it.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(bash.pid, signal.SIGKILL)
     said = (folder / "printed").read_text()
-    assert code == 0, said[-3000:] + (folder / "errors").read_text()[-3000:]
+    assert code == 0, f"{code}\n{said[-3000:]}{(folder / 'errors').read_text()[-3000:]}"
     return said.split(f"{MARK}\n")
 
 
