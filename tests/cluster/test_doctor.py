@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from gpuyard.sandbox import Cluster
 
-pytestmark = [pytest.mark.ground("processes"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.ground("processes"), pytest.mark.timeout(900)]
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 SHIPPED = MANIFESTS / "kube-scheduler" / "config.yaml"
@@ -40,10 +40,10 @@ def yard(sandbox_names: Iterator[str]) -> Iterator[Yard]:
     name = next(sandbox_names)
     try:
         made = Yard(set_up(name, print), "default")
-        made.cluster.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=30s")
+        made.cluster.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=180s")
         made.queue("team", limit=4)
         made.submit("runs", queue=TEAM)
-        made.until(lambda: made.placed() == {"runs"}, 60, "the pod runs")
+        made.until(lambda: made.placed() == {"runs"}, 180, "the pod runs")
         yield made
     except SandboxError as error:
         pytest.fail(f"ground processes cannot be had: {error}", pytrace=False)
@@ -56,8 +56,8 @@ def installed(yard: Yard) -> Cluster:
     """The same with what users apply; the pods of the Deployment are played."""
     # Of its own CRDs the sandbox has them already, applied in another way.
     yard.cluster.kubectl("apply", "-k", str(MANIFESTS / "base" / "extender"))
-    eventually(lambda: len(extenders(yard.cluster)) == 2, within=60)
-    yard.cluster.kubectl("wait", "--for=condition=Ready", "pods", "--all", "-n", "gpuyard", "--timeout=60s")
+    eventually(lambda: len(extenders(yard.cluster)) == 2, within=180)
+    yard.cluster.kubectl("wait", "--for=condition=Ready", "pods", "--all", "-n", "gpuyard", "--timeout=180s")
     return yard.cluster
 
 
@@ -75,7 +75,7 @@ def doctor(cluster: Cluster, *arguments: str, outside: bool = True) -> dict[str,
     """What is found, by check."""
     where = (f"--extender={probes(cluster)}",) if outside else ()
     command = [sys.executable, "-m", "gpuyard.cli", "doctor", "-o", "json", f"--kubeconfig={cluster.kubeconfig}"]
-    done = subprocess.run([*command, *where, *arguments], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([*command, *where, *arguments], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode in (0, 1), done.stderr
     told: dict[str, list[Json]] = {}
     for each in json.loads(done.stdout):
@@ -108,14 +108,14 @@ def test_an_extender_that_does_not_answer_is_found_with_who_waits_for_it(yard: Y
     yard.cluster.stop(EXTENDER)
     try:
         yard.submit("waits", queue=TEAM)
-        yard.until(lambda: "waits" in yard.verdicts(), 60, "kube-scheduler gives up asking")
+        yard.until(lambda: "waits" in yard.verdicts(), 180, "kube-scheduler gives up asking")
         told = doctor(yard.cluster)
     finally:
         start_extender(yard.cluster)
     assert one(told, "an extender answers")[0] == "fail"
     status, seen = one(told, "kube-scheduler asks")
     assert (status, seen.startswith("pod default/waits waits: ")) == ("fail", True)
-    yard.until(lambda: "waits" in yard.placed(), 60, "it runs when the extender is back")
+    yard.until(lambda: "waits" in yard.placed(), 180, "it runs when the extender is back")
     yard.delete("waits")
 
 
@@ -179,17 +179,17 @@ def test_a_crd_that_is_not_there_or_drops_a_field_is_found(yard: Yard) -> None:
     lacking = doctor(yard.cluster)["the CRDs are there"]
     yard.cluster.kubectl("replace", "-f", str(crds / "podgroups.scheduling.run.ai.yaml"))
     yard.cluster.kubectl("apply", "--server-side", "-f", str(crds / f"{name}.yaml"))
-    yard.cluster.kubectl("wait", "--for=condition=established", "--timeout=30s", "crd", name)
+    yard.cluster.kubectl("wait", "--for=condition=established", "--timeout=180s", "crd", name)
     assert gone == ("fail", f"there is no CRD {name}")
     assert "CRD podgroups.scheduling.run.ai: its schema lacks spec.minMember" in lacking[0]["seen"]
-    eventually(lambda: one(doctor(yard.cluster), "the CRDs are there")[0] == "ok", within=30)
+    eventually(lambda: one(doctor(yard.cluster), "the CRDs are there")[0] == "ok", within=180)
 
 
 def test_a_prometheus_that_has_no_metrics_of_the_extender_is_found(yard: Yard, tmp_path: Path) -> None:
     url = probes(yard.cluster)
     assert one(doctor(yard.cluster, f"--prometheus={url}"), "its metrics are scraped")[0] == "fail"
     with Prometheus(tmp_path, {"extender": url.removeprefix("http://")}, EXTENDER_PART) as running:
-        eventually(lambda: running.series("gpuyard_build_info"), within=60)
+        eventually(lambda: running.series("gpuyard_build_info"), within=180)
         told = doctor(yard.cluster, f"--prometheus={running.url}")
     assert one(told, "its metrics are scraped") == ("ok", f"{running.url} has those of 1 extenders")
 
@@ -231,11 +231,11 @@ def test_a_right_that_the_extender_lacks_is_named(installed: Cluster) -> None:
     role = yaml.safe_load(installed.kubectl("get", "clusterrole", "gpuyard-extender", "-o", "yaml"))
     role["rules"] = [rule for rule in role["rules"] if "pods/eviction" not in rule["resources"]]
     installed.kubectl("replace", "-f", "-", stdin=json.dumps(role))
-    eventually(lambda: one(doctor(installed), check)[0] == "fail", within=30)
+    eventually(lambda: one(doctor(installed), check)[0] == "fail", within=180)
     lacking = one(doctor(installed), check)[1]
     installed.kubectl("apply", "-f", str(MANIFESTS / "base" / "extender" / "rbac.yaml"), "-n", "gpuyard")
     assert lacking == "ServiceAccount gpuyard/gpuyard-extender may not create pods/eviction"
-    eventually(lambda: one(doctor(installed), check)[0] == "ok", within=30)
+    eventually(lambda: one(doctor(installed), check)[0] == "ok", within=180)
 
 
 def scheduler(name: str, *arguments: str, config_map: str = "") -> Json:
@@ -256,7 +256,7 @@ def config(installed: Cluster) -> Iterator[str]:
     for name, text in (("good", SHIPPED.read_text()), ("bad", json.dumps(found))):
         held = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"config.yaml": text}}
         installed.kubectl("apply", "-n", "kube-system", "-f", "-", stdin=json.dumps(held))
-    installed.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=60s", "-n", "kube-system")
+    installed.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=180s", "-n", "kube-system")
     yield "/etc/scheduler/config.yaml"
     installed.kubectl("delete", "pods", "--all", "--force", "--grace-period=0", "-n", "kube-system")
     installed.kubectl("delete", "configmaps", "good", "bad", "-n", "kube-system")
@@ -289,5 +289,5 @@ def test_of_a_configuration_in_a_file_of_a_node_it_says_where_that_is(installed:
 
 def test_an_installation_without_pods_is_found(installed: Cluster) -> None:
     installed.kubectl("scale", "deployment", "gpuyard-extender", "-n", "gpuyard", "--replicas=0")
-    eventually(lambda: not extenders(installed), within=60)
+    eventually(lambda: not extenders(installed), within=180)
     assert one(doctor(installed, outside=False), "an extender answers")[0] == "fail"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from gpuyard.sandbox import Cluster
 
-pytestmark = [pytest.mark.ground("processes"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.ground("processes"), pytest.mark.timeout(900)]
 
 Json = dict[str, Any]
 OTHERS = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "of-somebody-else"}}
@@ -47,13 +47,13 @@ def saved(sandbox_names: Iterator[str], tmp_path_factory: pytest.TempPathFactory
     try:
         yard = Yard(set_up(name, print, nodes=2), "team")
         yard.cluster.kubectl("create", "namespace", "team")
-        yard.cluster.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=30s", "-n", "team")
+        yard.cluster.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=180s", "-n", "team")
         yard.submit("runs", "too", queue=yard.queue("a", quota=4, limit=4), gpus=2)
         yard.submit("other", queue=yard.queue("b", quota=8), gpus=8)
-        yard.until(lambda: yard.placed() == {"runs", "too", "other"}, 60, "three pods run")
+        yard.until(lambda: yard.placed() == {"runs", "too", "other"}, 180, "three pods run")
         yard.submit("waits", queue="team-a", gpus=2)
         yard.cluster.kubectl("cordon", yard.one("other")["spec"]["nodeName"])
-        yard.until(lambda: "waits" in yard.verdicts(), 60, "the fourth is refused")
+        yard.until(lambda: "waits" in yard.verdicts(), 180, "the fourth is refused")
         gpuyard(yard.cluster, "snapshot", "save", str(path))
         yield path
     except SandboxError as error:
@@ -64,7 +64,7 @@ def saved(sandbox_names: Iterator[str], tmp_path_factory: pytest.TempPathFactory
 
 def gpuyard(cluster: Cluster, *arguments: str, code: int = 0) -> str:
     command = [sys.executable, "-m", "gpuyard.cli", *arguments, f"--kubeconfig={cluster.kubeconfig}"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
 
@@ -76,7 +76,7 @@ def load(cluster: Cluster, path: Path) -> Json:
 
 def plan(*arguments: str) -> Json:
     command = [sys.executable, "-m", "gpuyard.cli", "plan", "-o", "json", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     found: Json = json.loads(done.stdout)
     return found
 
@@ -90,7 +90,7 @@ def test_a_loaded_snapshot_stands_as_its_cluster_did_and_again_changes_nothing(o
     first = load(other, saved)
     assert (first["refused"], first["made"]["Pod"], first["made"]["Node"], first["made"]["Queue"]) == ([], 4, 2, 2)
     before = plan("-f", str(saved))
-    eventually(lambda: plan("--live", f"--kubeconfig={other.kubeconfig}")["queues"] == before["queues"], within=60)
+    eventually(lambda: plan("--live", f"--kubeconfig={other.kubeconfig}")["queues"] == before["queues"], within=180)
     after = plan("--live", f"--kubeconfig={other.kubeconfig}")
     assert after["pending"]["team/waits"]["reason"] == before["pending"]["team/waits"]["reason"] == "OverLimit"
     stood = places(other)
@@ -105,7 +105,7 @@ def test_kube_scheduler_goes_on_with_what_waits(other: Cluster, saved: Path) -> 
     load(other, saved)
     other.kubectl("patch", "queues.scheduling.run.ai", "team-a", "--type=merge",
                   "--patch", json.dumps({"spec": {"resources": {"gpu": {"limit": 6}}}}))  # fmt: skip
-    eventually(lambda: places(other)["waits"], within=60)
+    eventually(lambda: places(other)["waits"], within=180)
 
 
 def test_a_cluster_that_is_no_sandbox_is_left_alone(other: Cluster, saved: Path) -> None:
