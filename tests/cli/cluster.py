@@ -19,6 +19,8 @@ PATHS = {
     "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
     "PodDisruptionBudget": "/apis/policy/v1/poddisruptionbudgets",
     "Plan": "/apis/gpuyard.io/v1alpha1/plans",
+    "Job": "/apis/batch/v1/jobs",
+    "PyTorchJob": "/apis/kubeflow.org/v1/pytorchjobs",
     "Topology": "/apis/kai.scheduler/v1alpha1/topologies",
 }
 CONFIG = "/api/v1/namespaces/gpuyard/configmaps/gpuyard-extender"

@@ -39,6 +39,47 @@ def test_topologies_are_read_where_there_are_any_and_not_missed_elsewhere(tmp_pa
         assert run("snapshot", "save", "-", "--kubeconfig", kubeconfig).err == ""
 
 
+def training(**spec: object) -> Json:
+    replicas = {"Master": {"replicas": 1}, "Worker": {"replicas": 2, "template": {"spec": "s3cret"}}}
+    meta = {"name": "train", "namespace": "default", "uid": "uid-train"}
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": meta,
+        "spec": {"pytorchReplicaSpecs": replicas, **spec},
+    }
+
+
+def job(name: str, **annotations: str) -> Json:
+    meta = {"name": name, "namespace": "default", "uid": f"uid-{name}", "annotations": annotations}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": {"template": "s3cret"}}
+
+
+def test_owners_are_read_as_far_as_they_say_how_many_of_their_pods_start_together(tmp_path: Path) -> None:
+    noted = job("noted", **{"kai.scheduler/batch-min-member": "3"})
+    found = saved(tmp_path, node(), job("plain"), noted, training(), training(pytorchReplicaSpecs=7))
+    assert names(found) == ["Node node-1", "Job noted", "PyTorchJob train"]
+    assert "s3cret" not in json.dumps(found)
+
+
+def test_who_may_not_read_owners_is_told_and_goes_on_without(tmp_path: Path) -> None:
+    with cluster(tmp_path, node(), forbidden="Job") as kubeconfig:
+        told = run("snapshot", "save", "-", "--kubeconfig", kubeconfig)
+    assert names(told.answer) == ["Node node-1"]
+    assert "what jobs say of their pods is not known" in told.err
+
+
+@pytest.mark.parametrize(("nodes", "run_now"), [(2, 0), (3, 3)])
+def test_a_training_job_starts_whole_or_not_at_all_in_a_plan_too(tmp_path: Path, nodes: int, run_now: int) -> None:
+    members = [pod(name, 8) for name in ("train-master-0", "train-worker-0", "train-worker-1")]
+    for member in members:
+        member["metadata"]["ownerReferences"] = [{"kind": "PyTorchJob", "name": "train", "uid": "uid-train"}]
+    there = [node(f"n{number}") for number in range(nodes)]
+    with cluster(tmp_path, *there, queue(), training(), *members) as kubeconfig:
+        told = run("plan", "--live", "--kubeconfig", kubeconfig, "-o", "json").answer
+    assert [one["state"] for one in told["final"].values()].count("Running") == run_now
+
+
 def test_what_may_be_secret_stays_in_the_cluster() -> None:
     secret: Json = {"name": "main", "env": [{"name": "KEY", "value": "s3cret"}], "command": ["s3cret"], "resources": {}}
     told = pod("p", containers=[secret], volumes=[{"name": "s3cret"}], imagePullSecrets=[{"name": "s3cret"}])

@@ -1,7 +1,7 @@
 """The live cluster as the document that `gpuyard plan -f` reads: what decides about pods, nothing secret."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from http import HTTPStatus
 
 import click
@@ -10,8 +10,9 @@ from gpuyard.common.kube import resources
 from gpuyard.common.kube.client import Client, Json
 from gpuyard.common.kube.errors import AccessError, ApiError
 from gpuyard.common.settings import SettingsError, parse
-from gpuyard.engine.kube.objects import Notes
+from gpuyard.engine.kube.objects import Notes, OwnerSpec, PodOwner
 from gpuyard.engine.settings import Settings
+from gpuyard.extender import owners
 from gpuyard.extender.config import ExtenderConfig
 
 SOURCE = "the cluster"
@@ -37,6 +38,7 @@ KINDS = (
     resources.NODES,
     TOPOLOGIES,
 )
+OWNERS = tuple(owners.KINDS.values())
 _OF_A_CONTAINER = ("name", "resources", "restartPolicy", "allocatedResourcesStatus")
 _CONTAINERS = ("containers", "initContainers", "containerStatuses", "initContainerStatuses")
 _LEFT_OUT = ("images", "volumes", "ephemeralContainers", "ephemeralContainerStatuses", "imagePullSecrets")
@@ -66,7 +68,35 @@ async def survey(client: Client) -> list[Json]:
             continue
         progress(f"read {len(items)} {resource.plural}")
         found += [{"apiVersion": resource.api_version, "kind": resource.kind} | bare(item) for item in items]
-    return standing(found)
+    return standing([*found, *[owner async for owner in _owners(client)]])
+
+
+async def _owners(client: Client) -> AsyncIterator[Json]:
+    """The owners that say how many of their pods start together, as far as there are such kinds, and for us."""
+    for resource in OWNERS:
+        try:
+            items = await client.items(resource.within())
+        except ApiError as error:
+            if error.forbidden:
+                click.echo(f"{error}; what {resource.plural} say of their pods is not known", err=True)
+            elif not error.not_found:
+                raise
+            continue
+        for item in items:
+            if spec := _size(item):
+                meta = {"metadata": _meta(item["metadata"])}
+                yield {"apiVersion": resource.api_version, "kind": resource.kind} | meta | spec
+
+
+def _size(owner: Json) -> Json:
+    """What of an owner says how many of its pods start together; of most Jobs there is nothing."""
+    try:
+        seen = msgspec.convert(owner, PodOwner)
+    except msgspec.ValidationError:
+        return {}
+    spec = {"spec": msgspec.to_builtins(seen.spec)} if seen.spec and seen.spec != OwnerSpec() else {}
+    noted = seen.metadata and seen.metadata.annotations and seen.metadata.annotations.batch_minimum
+    return spec or ({"spec": {}} if noted else {})
 
 
 async def settings(client: Client) -> Settings:
