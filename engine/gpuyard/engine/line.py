@@ -41,26 +41,37 @@ class Tree:
         self.scratch = scratch
         self._last = last
         self._children: dict[str, list[Account]] = {}
+        self._inside: set[str] = set()
+        self._leaves: dict[str, tuple[int, Rank]] = {}
+        """Of leaves whose best workload is as it was: the version of the account, and the rank."""
         self._total = scratch.snapshot.total
         self._ranks: dict[str, tuple[tuple[int, Amounts, Amounts], Rank]] = {}
         self._found: tuple[str, tuple[int, Amounts, Amounts]] | None = None
 
     def enter(self, queue: str) -> None:
         """Make a queue, which may have been part of it already, and its ancestors part of the walk."""
-        self._found = None
+        self.touch(queue)
         for account in self.scratch.accounts.path(queue):
-            siblings = self._children.setdefault(account.parent, [])
-            if account in siblings:
+            if account.name in self._inside:
                 return
-            insort(siblings, account, key=lambda a: (a.created, a.name))
+            self._inside.add(account.name)
+            insort(self._children.setdefault(account.parent, []), account, key=_age)
 
     def leave(self, queue: str) -> None:
         """Take a queue without workloads out of the walk, and the ancestors that are left without children."""
-        self._found = None
+        self.touch(queue)
         for account in self.scratch.accounts.path(queue):
             if self._children.get(account.name):
                 return
-            self._children[account.parent].remove(account)
+            self._inside.discard(account.name)
+            siblings = self._children[account.parent]
+            del siblings[bisect_left(siblings, _age(account), key=_age)]
+
+    def touch(self, *queues: str) -> None:
+        """Look again at leaves whose best workload may be another one."""
+        self._found = None
+        for queue in queues:
+            self._leaves.pop(queue, None)
 
     def next(self, head: Head) -> str | None:
         """The leaf that is next; `head` tells of a leaf what its best workload needs, and what was taken from it."""
@@ -78,11 +89,23 @@ class Tree:
         best = ""
         best_rank: Rank | None = None
         for account in children:
-            leaf = self._walk(head, account.name) if self._children.get(account.name) else account.name
-            found = self._rank(account, *head(leaf or ""))
+            leaf: str | None = account.name
+            if self._children.get(account.name):
+                leaf = self._walk(head, account.name)
+                found = self._rank(account, *head(leaf or ""))
+            else:
+                found = self._rank_of_leaf(account, head)
             if best_rank is None or before(found, best_rank) is not self._last:
                 best, best_rank = leaf or "", found
         return best
+
+    def _rank_of_leaf(self, account: Account, head: Head) -> Rank:
+        known = self._leaves.get(account.name)
+        if known is not None and known[0] == account.version:
+            return known[1]
+        found = self._rank(account, *head(account.name))
+        self._leaves[account.name] = account.version, found
+        return found
 
     def _rank(self, account: Account, need: Amounts, taken: Amounts) -> Rank:
         cached = self._ranks.get(account.name)
@@ -92,6 +115,10 @@ class Tree:
         found = rank(account, need, self._total, taken)
         self._ranks[account.name] = (asked, found)
         return found
+
+
+def _age(account: Account) -> tuple[int, str]:
+    return (account.created, account.name)
 
 
 Entry = tuple[JobKey, Amounts]
@@ -104,11 +131,14 @@ class Backlog:
     def __init__(self, scratch: Scratch) -> None:
         self._scratch = scratch
         self.by_queue: dict[str, list[Entry]] = {}
+        self.version = 0
+        """How often it has changed."""
         self._entries: dict[str, Entry] = {}
         self._needs: dict[str, Counter[Amounts]] = {}
 
     def update(self, team: Team) -> None:
         """Look again at a workload whose pods have changed."""
+        self.version += 1
         entries = self.by_queue.setdefault(team.workload.queue or "", [])
         old = self._entries.pop(team.workload.key, None)
         if old is not None:
@@ -154,6 +184,7 @@ class WaitingLine:
         self._called: set[str] = set()
         self._left = 0
         self._backlog = backlog or Backlog(scratch)
+        self._seen = self._backlog.version
         self._passed: dict[str, int] = {}
         for team in teams:
             self.push(team)
@@ -184,6 +215,9 @@ class WaitingLine:
 
     def pop(self) -> Team | None:
         """The workload that is next; None when nobody who was pushed is left."""
+        if self._seen != self._backlog.version:
+            self._seen = self._backlog.version
+            self._tree.touch(*self._backlog.by_queue)
         while self._left and (queue := self._tree.next(self._head)) is not None:
             key = self._take(queue)
             if key in self._called:
@@ -198,6 +232,7 @@ class WaitingLine:
             heappop(heap)
         else:
             self._pass(queue, heap)
+        self._tree.touch(queue)
         if not heap and self._behind(queue) is None:
             self._tree.leave(queue)
         return key
@@ -325,6 +360,7 @@ class VictimLine:
         else:
             self._next[queue] -= 1
         self._taken[queue] = self._with_head[queue]
+        self._tree.touch(queue)
         if not self._find_head(queue):
             self._tree.leave(queue)
         return team
