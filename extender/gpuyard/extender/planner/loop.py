@@ -9,7 +9,7 @@ the ledger before it is written, so no verb gives away what it keeps, and kube-s
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NoReturn
 
 from gpuyard.common.kube.client import Client
@@ -21,9 +21,10 @@ from gpuyard.engine.kube.times import moment
 from gpuyard.engine.model import GPU, Pod, Promise
 from gpuyard.engine.plan import Cycle
 from gpuyard.engine.result import Bind
+from gpuyard.engine.snapshot import Snapshot
 from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.ledger import Ledger, Phase, Sighting
-from gpuyard.extender.outrank import Outrank
+from gpuyard.extender.outrank import Outrank, is_scarce
 from gpuyard.extender.planner.capacity import Capacity
 from gpuyard.extender.planner.checking import has_room, still_holds
 from gpuyard.extender.planner.deciding import decided
@@ -46,6 +47,13 @@ log = get_logger()
 
 WAKE_AGAIN = 10.0
 """Seconds in which no pod is woken twice because the engine has room for it."""
+
+
+IN_LINE = 30
+"""Seconds for which a pod of which kube-scheduler has said nothing is taken to stand in its queue."""
+
+A_FEW = 500
+"""So many pods are looked at before the verbs have their turn."""
 
 
 class Planner:
@@ -167,6 +175,9 @@ class Planner:
             await self._publish(Accounts.of(snapshot, settings.fairshare_k))
             return
         await drain(self._outrank.line_up(snapshot, settings), self._clock)
+        if await self._are_in_line(snapshot):
+            await self._publish(Accounts.of(snapshot, settings.fairshare_k))
+            return
         spared = self._ledger.granted | self._observer.refusals.spared(now)
         cycle = Cycle(snapshot, settings, spared=spared)
         await drain(cycle.steps(), self._clock)
@@ -177,6 +188,24 @@ class Planner:
         await self._publish(cycle.accounts)
         if not await self._waiting.tell(cycle):
             self._observer.look_again()
+
+    async def _are_in_line(self, snapshot: Snapshot) -> bool:
+        """Whether there is room for all who wait, and kube-scheduler has only not come to them yet: a burst.
+
+        Then there is nothing to decide, and what a cycle costs is missing where kube-scheduler is answered.
+        """
+        if self._runs or snapshot.torn or is_scarce(snapshot):
+            return False
+        oldest = snapshot.now
+        for count, pod in enumerate(_waiting(snapshot), 1):
+            is_new = abs(snapshot.now - pod.created) < IN_LINE
+            if self._was_heard_of(pod.key) or not is_new:
+                return False
+            oldest = min(oldest, pod.created)
+            if count % A_FEW == 0:
+                await asyncio.sleep(0)
+        self._observer.come_back_at(oldest + IN_LINE)
+        return True
 
     def _open_promises(self) -> list[Promise]:
         """The promises whose heirs have not been let through: those count where they go."""
@@ -244,8 +273,10 @@ class Planner:
 
     def _was_heard_of(self, pod: str) -> bool:
         """Whether kube-scheduler has come to a pod that waits; in a burst many only stand in its queue."""
-        seen = self._ledger.entries[pod].seen
-        return seen.verdict is not None or self._ledger.offered(seen.pod, float("-inf")) is not None
+        entry = self._ledger.entries.get(pod)
+        if entry is None:
+            return False
+        return entry.seen.verdict is not None or self._ledger.offered(entry.seen.pod, float("-inf")) is not None
 
     def _wake(self, pods: Mapping[str, Pod], now: float) -> None:
         """Wake those who sleep and could go: kube-scheduler does not see why. No pod again and again."""
@@ -262,6 +293,13 @@ class Planner:
         for name, account in accounts.by_name.items():
             self._metrics.fair_share.labels(name).set(account.fair_share.gpu / GPU)
         await self._queues.write(statuses(self._ledger.snapshot, accounts, self._ledger.queue_faults))
+
+
+def _waiting(snapshot: Snapshot) -> Iterator[Pod]:
+    """The governed pods that wait."""
+    for workloads in snapshot.waiting.values():
+        for key in workloads:
+            yield from (pod for pod in snapshot.members[key] if pod.waits)
 
 
 def _made(plan: Plan, otherwise: int) -> int:

@@ -63,6 +63,10 @@ class Observer:
         )
         return view(counted, under_way, today)
 
+    def come_back_at(self, today: int) -> None:
+        """Look again at this time."""
+        self._again_today = today
+
     def come_back(self, cycle: Cycle, now: float) -> None:
         """Look again when something ends that a cycle had to respect: a run time, a delay, a grace."""
         change = self.refusals.next_change(now, self._config().outrank.grace)
