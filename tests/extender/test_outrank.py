@@ -258,3 +258,13 @@ def test_its_own_reservation_does_not_stand_in_its_way() -> None:
     (other,) = second(1)
     of = bench(*first(3), other)
     assert [of.passes(other) for _ in range(3)] == [True] * 3
+
+
+@pytest.mark.parametrize("seconds", [3600, -3600])
+def test_a_wall_clock_that_jumps_neither_revives_nor_kills_anybody_in_line(seconds: int) -> None:
+    of, late = crowd(gpus=20), waiting("second-19", "second", age=5)
+    assert not of.passes(late)
+    of.today += seconds
+    of.now += 1
+    assert not of.passes(late)
+    assert of.passes(waiting("first-19", "first", age=5))
