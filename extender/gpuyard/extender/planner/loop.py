@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from typing import NoReturn
 
-from gpuyard.common.kube.client import Client
+from gpuyard.common.kube.client import Client, Json
 from gpuyard.common.kube.errors import KubeError
 from gpuyard.common.kube.events import Recorder
 from gpuyard.common.logs import get_logger
@@ -52,6 +52,11 @@ WAKE_AGAIN = 10.0
 IN_LINE = 30
 """Seconds for which a pod of which kube-scheduler has said nothing is taken to stand in its queue."""
 
+QUEUES_PAUSE = 2.0
+"""Seconds between two writes to more than a handful of Queue objects."""
+
+A_HANDFUL = 5
+
 A_FEW = 500
 """So many pods are looked at before the verbs have their turn."""
 
@@ -90,6 +95,8 @@ class Planner:
         self._loaded = False
         self._fresh = True
         self._woken: dict[str, float] = {}
+        self._unwritten: Mapping[str, Json] | None = None
+        self._written_at = float("-inf")
 
     async def run(self) -> NoReturn:
         """Look once per interval."""
@@ -115,6 +122,7 @@ class Planner:
                 self._interrupted(error)
         if self._observer.has_changed(self._clock(), int(self._today())):
             await self._decide()
+        await self._write_queues()
 
     def _interrupted(self, error: KubeError) -> None:
         """What was written and what was not is known only after reading it again."""
@@ -292,7 +300,15 @@ class Planner:
         self._metrics.fair_share.clear()
         for name, account in accounts.by_name.items():
             self._metrics.fair_share.labels(name).set(account.fair_share.gpu / GPU)
-        await self._queues.write(statuses(self._ledger.snapshot, accounts, self._ledger.queue_faults))
+        self._unwritten = statuses(self._ledger.snapshot, accounts, self._ledger.queue_faults)
+
+    async def _write_queues(self) -> None:
+        """Let the Queue objects say what is new, many not at each look: in a burst all of them change all the time."""
+        if self._unwritten is None:
+            return
+        if self._clock() - self._written_at >= QUEUES_PAUSE or self._queues.news(self._unwritten) <= A_HANDFUL:
+            await self._queues.write(self._unwritten)
+            self._unwritten, self._written_at = None, self._clock()
 
 
 def _waiting(snapshot: Snapshot) -> Iterator[Pod]:

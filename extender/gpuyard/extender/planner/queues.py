@@ -72,6 +72,10 @@ class QueueWriter:
         self._client = client
         self._written: Mapping[str, Json] = {}
 
+    def news(self, wanted: Mapping[str, Json]) -> int:
+        """How many statuses of these are not written."""
+        return sum(self._written.get(name) != status for name, status in wanted.items())
+
     async def write(self, wanted: Mapping[str, Json]) -> None:
         """Let the Queue objects say this; one that is gone is passed over."""
         written = {name: status for name, status in self._written.items() if name in wanted}
