@@ -81,10 +81,12 @@ class Whole:
         """Leave a single pod on most nodes, and room for all of these on the others."""
         by_node: dict[str, list[Json]] = {}
         for pod in self.yard.pods().values():
-            by_node.setdefault(pod["spec"]["nodeName"], []).append(pod)
+            # The one that had to go may still be going.
+            if "deletionTimestamp" not in pod["metadata"] and "nodeName" in pod["spec"]:
+                by_node.setdefault(pod["spec"]["nodeName"], []).append(pod)
         kept = [1] * SPARSE + [LEFT] * (NODES - SPARSE)
         gone = [pod for pods, keep in zip(by_node.values(), kept, strict=True) for pod in pods[keep:]]
-        left = NODES * GPUS - len(gone)
+        left = sum(map(len, by_node.values())) - len(gone)
         self.send(gone, deleting)
         self.until(lambda: self.bound() == left, "the cluster is nearly empty")
 
