@@ -1,0 +1,210 @@
+"""The other ways to wire kube-scheduler to the extender, each brought up on real kubelets: apart, in one pod, secured.
+
+One cluster, on which they are installed and uninstalled in turn. Its own kube-scheduler knows nothing of gpuyard, until
+the last tests tell it to ask with certificates.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from gpuyard.sandbox import SandboxError, Spec, kind
+from gpuyard.sandbox.folders import Folders
+from gpuyard.sandbox.kind import config, product
+from gpuyard.sandbox.progress import Progress
+from gpuyard.sandbox.rendering import MANIFESTS
+
+from tests.cluster.everything import everything
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+pytestmark = [pytest.mark.ground("kind"), pytest.mark.timeout(1500)]
+
+GPU = "nvidia.com/gpu"
+UP_WITHIN = 300
+TOLERATION = {"key": "node-role.kubernetes.io/control-plane", "operator": "Exists", "effect": "NoSchedule"}
+
+
+def eventually(check: Callable[[], object], within: float = 120) -> None:
+    """Wait until the check holds; what it last was is in the failure."""
+    begin = time.monotonic()
+    while not (last := check()):
+        assert time.monotonic() - begin < within, f"still {last!r} after {within} s"
+        time.sleep(0.5)
+
+
+@dataclass(frozen=True)
+class Yard:
+    """The cluster, and what was in it before."""
+
+    cluster: kind.Cluster
+    before: set[str]
+
+    def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
+        return self.cluster.kubectl(*arguments, stdin=stdin)
+
+    def get(self, *what: str) -> Any:  # noqa: ANN401 - whatever kubectl prints
+        return json.loads(self.kubectl("get", *what, "-o", "json"))
+
+    @property
+    def node(self) -> str:
+        """The only node."""
+        (name,) = self.cluster.nodes
+        return name
+
+    def give_gpus(self) -> None:
+        """Put GPUs onto the node that no kubelet looks after: nothing of the pods has to run, only to be placed."""
+        counts = {"capacity": {GPU: "4"}, "allocatable": {GPU: "4"}}
+        self.kubectl("patch", "node", self.node, "--subresource=status", "-p", json.dumps({"status": counts}))
+
+    def install(self, overlay: str) -> None:
+        """Apply an overlay, and a queue with a limit of one GPU."""
+        self.kubectl("apply", "--validate=strict", "-k", str(MANIFESTS / "overlays" / overlay))
+        self.kubectl("wait", "--for=condition=established", "--timeout=60s", "crd", "--all")
+        limits = {"resources": {"gpu": {"quota": 1, "limit": 1}}}
+        queue = {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": "one"}, "spec": limits}
+        self.kubectl("apply", "-f", "-", stdin=json.dumps(queue))
+
+    def comes_up(self, *deployments: str) -> None:
+        for name in deployments:
+            self.kubectl("-n", "gpuyard", "rollout", "status", f"deployment/{name}", f"--timeout={UP_WITHIN}s")
+
+    def create(self, name: str, scheduler: str) -> None:
+        meta = {"name": name, "labels": {"kai.scheduler/queue": "one"}}
+        container = {"name": "main", "image": "registry.k8s.io/pause:3.10", "resources": {"limits": {GPU: "1"}}}
+        spec = {"schedulerName": scheduler, "containers": [container], "tolerations": [TOLERATION]}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec | {"terminationGracePeriodSeconds": 0}}
+        self.kubectl("create", "-f", "-", stdin=json.dumps(pod))
+
+    def placed(self) -> set[str]:
+        return {pod["metadata"]["name"] for pod in self.get("pods")["items"] if pod["spec"].get("nodeName")}
+
+    def verdict(self, name: str) -> str:
+        """Why a pod waits, in kube-scheduler's words."""
+        path = "jsonpath={.status.conditions[?(@.type=='PodScheduled')].message}"
+        return self.kubectl("get", "pod", name, "--output", path)
+
+    def gpuyard(self, *arguments: str) -> str:
+        command = [sys.executable, "-m", "gpuyard.cli", *arguments, f"--kubeconfig={self.cluster.kubeconfig}"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+
+@pytest.fixture(scope="module")
+def yard(sandbox_names: Iterator[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yard]:
+    """A cluster of one node, whose kube-scheduler is as kubeadm makes it."""
+    name = next(sandbox_names)
+    plain = tmp_path_factory.mktemp("plain") / "scheduler.yaml"
+    plain.write_text(yaml.safe_dump({"apiVersion": config.ours()["apiVersion"], "kind": config.ours()["kind"]}))
+    try:
+        made = kind.up(Spec(name=name, nodes=0, scheduler_config=plain))
+        made.load(product.build(made.docker, Folders.of_user(), Progress()))
+        ready = Yard(made, everything(made))
+        ready.give_gpus()
+        yield ready
+    except SandboxError as error:
+        pytest.fail(f"gpuyard cannot be applied on kind: {error}", pytrace=False)
+    finally:
+        kind.down(name)
+
+
+def holds_the_queue(yard: Yard, scheduler: str) -> None:
+    """One pod gets its GPU, the one over the limit is refused in our words; both go."""
+    yard.give_gpus()
+    yard.create("first", scheduler)
+    eventually(lambda: yard.placed() == {"first"})
+    yard.create("second", scheduler)
+    eventually(lambda: "limit of 1 GPU" in yard.verdict("second"))
+    assert yard.placed() == {"first"}
+    yard.kubectl("delete", "pods", "--all", "--now")
+
+
+def goes(yard: Yard) -> None:
+    """Uninstalled, nothing is left, Jobs and their pods included."""
+    yard.kubectl("delete", "queues.scheduling.run.ai", "--all")
+    yard.gpuyard("uninstall", "extender")
+    eventually(lambda: everything(yard.cluster) == yard.before)
+
+
+def test_a_second_scheduler_and_the_extender_come_up_apart(yard: Yard) -> None:
+    yard.install("second-scheduler")
+    yard.comes_up("gpuyard-extender", "gpuyard-scheduler")
+
+
+def test_it_holds_queues_for_pods_that_name_it(yard: Yard) -> None:
+    holds_the_queue(yard, "kai-scheduler")
+
+
+def test_it_goes_and_leaves_nothing(yard: Yard) -> None:
+    goes(yard)
+
+
+def test_both_come_up_in_one_pod(yard: Yard) -> None:
+    yard.install("one-pod")
+    yard.comes_up("gpuyard-extender")
+    (pod,) = yard.get("pods", "-n", "gpuyard")["items"]
+    assert {each["name"] for each in pod["status"]["containerStatuses"] if each["ready"]} == {
+        "extender",
+        "kube-scheduler",
+    }
+
+
+def test_it_holds_queues_likewise(yard: Yard) -> None:
+    holds_the_queue(yard, "kai-scheduler")
+
+
+def test_a_new_pod_takes_over_from_the_old_one(yard: Yard) -> None:
+    yard.kubectl("-n", "gpuyard", "rollout", "restart", "deployment/gpuyard-extender")
+    yard.comes_up("gpuyard-extender")
+    holds_the_queue(yard, "kai-scheduler")
+
+
+def test_it_goes_and_leaves_nothing_either(yard: Yard) -> None:
+    goes(yard)
+
+
+# --- certificates, and the cluster's own kube-scheduler ---
+
+
+def test_with_certificates_the_extender_comes_up_once_the_cluster_has_made_them(yard: Yard) -> None:
+    yard.install("mtls")
+    yard.comes_up("gpuyard-extender")
+    names = {secret["metadata"]["name"] for secret in yard.get("secrets", "-n", "gpuyard")["items"]}
+    assert names == {"gpuyard-authority", "gpuyard-extender-tls", "gpuyard-scheduler-tls"}
+
+
+def tell_kube_scheduler(yard: Yard, settings: Path) -> None:
+    """Give the cluster's kube-scheduler the shipped configuration and its files, as an administrator would."""
+    yard.gpuyard("certificates", "--save", str(settings / "tls"))
+    shipped = (MANIFESTS / "kube-scheduler" / "config-mtls.yaml").read_text()
+    (settings / "scheduler.yaml").write_text(shipped.replace("/etc/kubernetes/gpuyard", f"{config.SETTINGS}/tls"))
+    stop = "crictl ps --name kube-scheduler --quiet | xargs --no-run-if-empty crictl stop"
+    yard.cluster.docker.ask("exec", yard.node, "sh", "-c", stop)
+
+
+def test_the_clusters_own_kube_scheduler_asks_over_it(yard: Yard) -> None:
+    tell_kube_scheduler(yard, yard.cluster.folder / "settings")
+    holds_the_queue(yard, "default-scheduler")
+
+
+def test_renewed_by_the_daily_run_it_goes_on(yard: Yard) -> None:
+    before = yard.get("secret", "gpuyard-extender-tls", "-n", "gpuyard")["data"]["tls.crt"]
+    yard.kubectl("-n", "gpuyard", "delete", "secret", "gpuyard-extender-tls", "gpuyard-scheduler-tls")
+    yard.kubectl("-n", "gpuyard", "create", "job", "--from=cronjob/gpuyard-certificates", "again")
+    yard.kubectl("-n", "gpuyard", "wait", "--for=condition=complete", "job/again", f"--timeout={UP_WITHIN}s")
+    assert yard.get("secret", "gpuyard-extender-tls", "-n", "gpuyard")["data"]["tls.crt"] != before
+    holds_the_queue(yard, "default-scheduler")
+
+
+def test_the_secured_way_goes_and_leaves_nothing(yard: Yard) -> None:
+    goes(yard)
