@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-pytestmark = [pytest.mark.ground("kind"), pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.ground("kind"), pytest.mark.timeout(1500), pytest.mark.story]
 
 GPU = "nvidia.com/gpu"
 UP_WITHIN = 300
