@@ -77,10 +77,13 @@ class _Assembly:
         self._given: dict[type[objects.Object], dict[str, Found[Any]]] = defaultdict(dict)
         self._least: dict[str, int] = {}
         self._named: set[str] = set()
+        self._newest = 0
+        """The newest time that any pod carries."""
+        self._with_devices: list[Telling] = []
         for one in found:
             self._at = one
             self._register(one)
-        self._now = _newest(self._all()) if now is None else now
+        self._now = max(self._newest, _newest(self._others())) if now is None else now
         self._nodes = frozenset(self._given[objects.Node])
         self._owners: Owners = {
             (namespace_of(o), o.kind or "", name_of(o)): o for o in self._objects(objects.PodOwner).values()
@@ -128,12 +131,23 @@ class _Assembly:
             self._complain("metadata.name", f"given twice, also in {given[key].source}")
         else:
             given[key] = one
+            if form is Telling:
+                self._note(seen)
+
+    def _note(self, told: Telling) -> None:
+        pod = told.pod
+        for at in (pod.created, pod.started, pod.deleted_at):
+            if at is not None and at > self._newest:
+                self._newest = at
+        if told.device_ids:
+            self._with_devices.append(told)
 
     def _complain(self, field: str, why: str) -> None:
         self._faults.append(Fault(self._at.source, _thing(self._at), field, why))
 
-    def _all(self) -> Iterable[objects.Object]:
-        return (one.object for group in self._given.values() for one in group.values())
+    def _others(self) -> Iterable[objects.Object]:
+        """All but the pods."""
+        return (one.object for form, group in self._given.items() if form is not Telling for one in group.values())
 
     def _objects(self, form: type[T]) -> dict[str, T]:
         """What is given of one kind, in the order of the keys."""
@@ -170,7 +184,7 @@ class _Assembly:
 
     def _workloads(self, topologies: Mapping[str, model.Topology]) -> tuple[list[model.Pod], list[model.Workload]]:
         groups, teams = self._objects(objects.PodGroup), self._teams()
-        devices = _device_indices(one.object for one in self._pods.values())
+        devices = _device_indices(self._with_devices)
         pods: list[model.Pod] = []
         workloads: list[model.Workload] = []
         for key in {**teams, **groups}:
@@ -353,28 +367,21 @@ def _no_name(text: str) -> str:
 
 
 def _newest(seen: Iterable[objects.Object]) -> int:
-    """The newest time that any object carries; what is no time is told elsewhere."""
-    started, texts = 0, set[str | None]()
+    """The newest time that these objects carry; what is no time is told elsewhere."""
+    texts = set[str | None]()
     for one in seen:
-        if isinstance(one, Telling):
-            pod = one.pod
-            for at in (pod.created, pod.started, pod.deleted_at):
-                if at is not None and at > started:
-                    started = at
-        else:
-            texts |= {meta_of(one).creation_timestamp, meta_of(one).deletion_timestamp}
+        texts |= {meta_of(one).creation_timestamp, meta_of(one).deletion_timestamp}
         if isinstance(one, objects.PodGroup):
             texts.add(notes_of(one).stale_since)
-    return max([started, *(read(moment, text, "", _nobody, 0) for text in texts)])
+    return max((read(moment, text, "", _nobody, 0) for text in texts), default=0)
 
 
 def _nobody(_field: str, _why: str) -> None:
     """Hears no complaint: the same value is read again where it is used."""
 
 
-def _device_indices(told: Iterable[Telling]) -> dict[str, tuple[int, ...]]:
+def _device_indices(given: Sequence[Telling]) -> dict[str, tuple[int, ...]]:
     """The indices of the GPUs that pods were given: on each node the ids count in their own order."""
-    given = [one for one in told if one.device_ids]
     on_node = defaultdict[str, set[str]](set)
     for one in given:
         on_node[one.pod.node].update(one.device_ids)
