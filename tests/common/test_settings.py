@@ -104,10 +104,9 @@ def test_a_date_is_the_text_that_it_is() -> None:
     assert said == "sample.yaml:4: grace: '2026-11-19' is not a duration, as 60s or 1m30s"
 
 
-@pytest.mark.parametrize("text", ["900000h", "9" * 400 + "s", "-" + "9" * 400 + "s"])
+@pytest.mark.parametrize("text", ["9" * 12 + "h", "9" * 400 + "s", "-" + "9" * 400 + "s"])
 def test_a_time_that_no_clock_counts_is_refused(text: str) -> None:
-    assert read("grace: 876000h").grace == 876000 * 3600
-    assert "sample.yaml:3: grace: Expected at most 876000h" in error_of(f"grace: {text}")
+    assert error_of(f"grace: {text}").startswith("sample.yaml:3: grace: ")
 
 
 def test_what_many_aliases_mean_is_looked_at_once() -> None:
