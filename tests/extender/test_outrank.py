@@ -122,6 +122,15 @@ def test_who_is_over_the_limit_is_not_in_line() -> None:
     assert of.passes(other)
 
 
+def test_who_comes_within_its_limit_when_another_ends_stands_in_line_at_once() -> None:
+    old, (other,) = pod("old", "first", 4, on="n1"), second(1)
+    of = Bench(node("n1", 4), queue("first", limit=4, quota=4), queue("second", quota=0), old, *first(5), other)
+    assert of.passes(other), "the first queue is at its limit"
+    of.ledger.lapse("ns/second-0", "uid-second-0")
+    of.drop(old)
+    assert not of.passes(other)
+
+
 def test_those_of_one_queue_go_in_their_order() -> None:
     firsts = first(6)
     of = bench(*firsts)

@@ -8,8 +8,8 @@
 Alive is who is new, was offered nodes a moment ago, or is about to be asked because something ended; not whom
 kube-scheduler, though there is room, never asks about (a volume, a port): those must not starve others.
 
-The line is the engine's. Where few wait it is made anew for each newcomer, else at each look of the planner; until then
-who has come stands in it by the order within the queue, or last where nobody of that queue does.
+The line is the engine's. Where few wait it is made anew whenever somebody comes or ends, else at each look of the
+planner; until then who has come stands in it by the order within the queue, or last where nobody of that queue does.
 """
 
 from collections.abc import Callable, Collection, Generator, Iterator
@@ -184,17 +184,16 @@ class Outrank:
         """Whether to line up within this answer."""
         waiting = _waiting(snapshot)
         if waiting <= FEW:
-            return self._line is None or self._has_come(touched)
+            return self._line is None or any(map(self._is_moved_by, touched))
         return self._line is None and waiting <= MANY and self._clock() - self._made >= PAUSE
 
-    def _has_come(self, touched: Collection[str]) -> bool:
-        """Whether one of these waits, and did not when the line was made."""
-        entries = (self._ledger.entries.get(key) for key in touched)
-        return any(
-            entry.phase is Phase.PENDING and entry.seen.pod.workload and entry.seen.pod.workload not in self._known
-            for entry in entries
-            if entry is not None
-        )
+    def _is_moved_by(self, key: str) -> bool:
+        """Whether a pod waits and did not when the line was made, or has ended: others may be let go by now."""
+        entry = self._ledger.entries.get(key)
+        if entry is None or entry.phase is Phase.GONE:
+            return True
+        workload = entry.seen.pod.workload
+        return entry.phase is Phase.PENDING and bool(workload) and workload not in self._known
 
     def _follow(self, line: Line, key: str, snapshot: Snapshot, settings: Settings) -> None:
         """Something has happened to a pod."""
