@@ -28,6 +28,7 @@ def test_what_is_in_flight_to_some_nodes_may_be_asked_for_without_one_pod() -> N
     assert of.gpus_to(["n1", "n2"], but="a") == 3
     assert of.gpus_to(["n2"], but="a") == 3
     assert of.gpus_to(["n1"], but="stranger") == 2
+    assert [of.gpus_to(None, but=name) for name in ("a", "b", "stranger")] == [3, 2, 5]
 
 
 def test_a_kept_node_is_kept_from_all_but_its_own_pod() -> None:

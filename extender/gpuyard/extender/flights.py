@@ -56,11 +56,11 @@ class Flights:
         """The pods in flight, each with the nodes on which it may land."""
         return self._flights.values()
 
-    def gpus_to(self, nodes: Collection[str], but: str = "") -> int:
-        """The whole GPUs that others than this one may take on some of these nodes any moment."""
-        flights = (pod.shape.gpus for pod, names in self.all if any(map(nodes.__contains__, names)))
-        own = self._flights.get(but)
-        return sum(flights) - (own[0].shape.gpus if own and any(map(nodes.__contains__, own[1])) else 0)
+    def gpus_to(self, nodes: Collection[str] | None, but: str = "") -> int:
+        """The whole GPUs that others than this one may take on some of these nodes (None: on any) any moment."""
+        if nodes is None:
+            return self.gpus - (self._flights[but][0].shape.gpus if but in self._flights else 0)
+        return sum(pod.shape.gpus for pod, names in self.all if pod.key != but and any(map(nodes.__contains__, names)))
 
     def landing_on(self, node: str) -> Collection[Pod]:
         """The pods that may land on this node any moment."""

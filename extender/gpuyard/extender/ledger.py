@@ -179,6 +179,8 @@ class Ledger:
         self._entries: dict[str, Entry] = {}
         self._teams: dict[str, tuple[Workload, frozenset[str]]] = {}
         self._until: dict[str, float] = {}
+        self._earliest = float("inf")
+        """No reservation lapses before."""
         self._asleep: dict[str, str] = {}
         self._called: set[str] = set()
         self._offers: dict[str, Offered] = {}
@@ -255,9 +257,11 @@ class Ledger:
         offered = self._offers.get(pod.key)
         return offered.at if offered and offered.uid == pod.uid else None
 
-    def promised_on(self, nodes: Collection[str]) -> int:
-        """The whole GPUs that plans keep on these nodes."""
-        return sum(gpus for node, gpus in self.promises.gpus.items() if node in nodes)
+    def spoken_for(self, nodes: Collection[str] | None, but: str) -> int:
+        """The whole GPUs on these nodes (None: on all) that plans keep, or that others than this pod may take."""
+        promised = self.promises.gpus
+        kept = sum(promised.values() if nodes is None else (promised[node] for node in promised if node in nodes))
+        return kept + self.flights.gpus_to(nodes, but)
 
     def latest(self, seen: Sighting) -> Sighting:
         """The newest that is known of this pod: what the ledger has, or `seen`."""
@@ -425,8 +429,11 @@ class Ledger:
 
     def expire(self, now: float) -> None:
         """Let the reservations lapse whose time is over."""
+        if now < self._earliest:
+            return
         for key in [key for key, until in self._until.items() if until <= now]:
             self._move(self._entries[key].seen, Event.LAPSED)
+        self._earliest = min(self._until.values(), default=float("inf"))
 
     def _end(self, key: str, uid: str) -> None:
         entry = self._entries.get(key)
@@ -485,6 +492,7 @@ class Ledger:
         self.flights.end(pod.key)
         if entry.reservation is not None:
             self._until[pod.key] = entry.reservation.until
+            self._earliest = min(self._earliest, entry.reservation.until)
             self._set_out(pod, entry.reservation.grant)
         if workload is not None:
             self._join(workload, pod.key)

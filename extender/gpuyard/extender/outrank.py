@@ -236,7 +236,7 @@ class _Room:
             if idle > 0 and (found := len(names) if everywhere else sum(name in self._offered for name in names)):
                 left += idle * found
                 self._largest = max(self._largest, idle)
-        others = ledger.promised_on(self._offered) + ledger.flights.gpus_to(self._offered, asker.pod.key)
+        others = ledger.spoken_for(None if everywhere else self._offered, asker.pod.key)
         self._left = (left - others) * GPU
         self._shared = _shared(self._snapshot, [name for name in self._snapshot.sharing if name in self._offered])
 
