@@ -5,7 +5,7 @@ nor of parts of GPUs. Where one of these is in play we count ourselves; a pod in
 may land on.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from gpuyard.engine.model import Pod, Shape
@@ -36,9 +36,10 @@ class Space:
         """What plans keep for others, by node."""
         return ((one.node, Part(one.shape, one.gpu_groups)) for one in self._ledger.promises.open(self._pod))
 
-    def is_kept(self, nodes: Iterable[str]) -> bool:
+    def is_kept(self, nodes: Collection[str]) -> bool:
         """Whether on one of these nodes room is kept for somebody else."""
-        return any(map(self._keeps, nodes))
+        kept = {*self._ledger.flights.kept.values(), *self._ledger.promises.gpus}
+        return any(node in nodes and self._keeps(node) for node in kept)
 
     def _keeps(self, node: str) -> bool:
         if self._ledger.flights.keeps(node, self._pod.key):
