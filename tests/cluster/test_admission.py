@@ -10,10 +10,13 @@ import pytest
 from gpuyard.sandbox import Cluster, SandboxError, Spec, down, up
 from gpuyard.sandbox.rendering import MANIFESTS
 
+from tests.cluster.test_documents import Reader
+from tests.documents.blocks import DOCS, blocks
 from tests.mock.daemons import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 pytestmark = [pytest.mark.ground("processes"), pytest.mark.timeout(600)]
 
@@ -280,3 +283,21 @@ def test_the_policies_are_well_typed(cluster: Cluster) -> None:
 
     eventually(lambda: warnings()[0] == len(ours), within=60)
     assert warnings()[1] == []
+
+
+def test_the_document_can_be_followed(cluster: Cluster, tmp_path: Path) -> None:
+    reader = Reader(cluster, tmp_path, "copy")
+    for block in blocks(DOCS / "security.md"):
+        if block.language == "yaml":
+            reader.write(block.file, block.text)
+    said = [reader.type(block.text) for block in blocks(DOCS / "security.md") if block.language == "sh"]
+    assert said[-1].splitlines()[-1] == "yes"
+    own = ("--as=ann", "--as-group=vision", "--namespace", "vision")
+    assert "yes" in cluster.kubectl("auth", "can-i", "use", "queues.scheduling.run.ai/vision", *own)
+    with pytest.raises(SandboxError):
+        cluster.kubectl("auth", "can-i", "use", "queues.scheduling.run.ai/vision", "--as=ann", "--namespace", "default")
+
+
+def test_the_document_shows_the_sentence_that_is_said(cluster: Cluster) -> None:
+    [shown] = [block.text for block in blocks(DOCS / "security.md") if block.language == "text"]
+    assert " ".join(shown.split()) in refused(cluster, pod("vision"), namespace="default")
