@@ -353,6 +353,15 @@ def test_a_limit_lowered_below_use_lets_nobody_new_in_and_takes_nobody_away() ->
     assert bench.used("team") == 6
 
 
+def test_a_department_that_is_deleted_in_use_lets_nobody_in() -> None:
+    bench = Bench(*NODES, dept := queue("dept", limit=5), queue("team", parent="dept"), *running("team", 4))
+    bench.drop(dept)
+    assert not bench.passes(pod("p", "team"))
+    bench.put(dept)
+    assert bench.passes(pod("p", "team"))
+    assert not bench.passes(pod("q", "team"))
+
+
 def test_the_pods_of_a_deleted_queue_hold_their_room_and_count_again_when_it_is_back() -> None:
     bench = Bench(*NODES, queue("team", limit=6), *running("team", 6))
     bench.drop(queue("team"))
