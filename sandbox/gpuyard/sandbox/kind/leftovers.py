@@ -1,6 +1,7 @@
 """What a Docker engine leaves in the kernel's packet filter, and the commands that take it out again.
 
-Pure: two listings in (`iptables-save`, before the engine started and now), commands out. What was there before stays.
+Pure: two listings in (`iptables-save`, before the engine started and now), commands out. What was there before stays,
+and so do the chains that all engines share while another one, started later, uses them.
 """
 
 from __future__ import annotations
@@ -41,7 +42,20 @@ def undo(before: str, now: str, bridge: str) -> list[list[str]]:
     """Arguments of the `iptables` calls that take out of `now` what an engine with this bridge added since `before`."""
     old, new = tables(before), tables(now)
     marks = {bridge, *_addresses(new, bridge)}
-    return [command for name, table in new.items() for command in _undo(name, old.get(name, Table()), table, marks)]
+    undo_one = _undo_ours if has_company(before, now, bridge) else _undo
+    return [command for name, table in new.items() for command in undo_one(name, old.get(name, Table()), table, marks)]
+
+
+def has_company(before: str, now: str, bridge: str) -> bool:
+    """Whether another engine has come since: it sends what comes from its own cards to the chains of engines."""
+    old, new = tables(before), tables(now)
+    came = (rule for name, table in new.items() for rule in table.rules if rule not in old.get(name, Table()).rules)
+    return any(rule[-1].startswith(CHAINS) and {*_cards(rule)} - {bridge} for rule in came)
+
+
+def _cards(rule: list[str]) -> list[str]:
+    """The network cards that a rule names."""
+    return [rule[position + 1] for position, word in enumerate(rule) if word in ("-i", "-o")]
 
 
 def _addresses(found: dict[str, Table], bridge: str) -> list[str]:
@@ -55,6 +69,12 @@ def _addresses(found: dict[str, Table], bridge: str) -> list[str]:
 def _within(address: str, subnet: Network) -> bool:
     found = ip_network(address)
     return (found.version, subnet.version) in ((4, 4), (6, 6)) and subnet.supernet_of(found)  # type: ignore[arg-type]
+
+
+def _undo_ours(name: str, before: Table, now: Table, marks: set[str]) -> list[list[str]]:
+    """What names our bridge or an address of its, in whatever chain."""
+    ours = [rule for rule in now.rules if rule not in before.rules and marks & set(rule)]
+    return [["-t", name, "-D", *rule] for rule in ours]
 
 
 def _undo(name: str, before: Table, now: Table, marks: set[str]) -> list[list[str]]:

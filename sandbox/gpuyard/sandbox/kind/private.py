@@ -174,10 +174,13 @@ class PrivateEngine:
     def _restore(self) -> None:
         with contextlib.suppress(FileNotFoundError):
             before = json.loads((self.run / "before.json").read_text())
+            now = {family: _listing(family) for family in FAMILIES}
             for family in FAMILIES:
-                for arguments in leftovers.undo(before[family], _listing(family), self.bridge):
+                for arguments in leftovers.undo(before[family], now[family], self.bridge):
                     _call(family, "--wait", *arguments)
-            FORWARDING.write_text(before["forwarding"])
+            # An engine that was started since counts on it.
+            if not any(leftovers.has_company(before[family], now[family], self.bridge) for family in FAMILIES):
+                FORWARDING.write_text(before["forwarding"])
         _call("ip", "link", "delete", self.bridge)
         for group in _cgroups(self.run.name):
             _kill_all(group)
