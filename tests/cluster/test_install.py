@@ -26,6 +26,7 @@ pytestmark = [pytest.mark.ground("processes"), pytest.mark.timeout(600)]
 
 GPU, THEIRS = "nvidia.com/gpu", "nvidia.com/theirs"
 SAMPLES = sorted(path for path in (MANIFESTS / "samples").rglob("*.yaml") if path.name != "extender-config.yaml")
+OVERLAYS = sorted(path.parent for path in (MANIFESTS / "overlays").glob("*/kustomization.yaml"))
 NAMESPACES = ("gpuyard", "gpuyard-mock")
 
 
@@ -98,6 +99,11 @@ def test_a_rendered_file_is_taken_to_the_letter(installed: Cluster, name: str) -
     said = installed.kubectl("apply", "--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict",
                              "-f", str(MANIFESTS / name))  # fmt: skip
     assert said.count("serverside-applied") == len(list(yaml.safe_load_all((MANIFESTS / name).read_text())))
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS, ids=lambda path: path.name)
+def test_an_overlay_is_taken_to_the_letter_over_another(installed: Cluster, overlay: Path) -> None:
+    installed.kubectl("apply", "--dry-run=server", "--validate=strict", "-k", str(overlay))
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: f"{path.parent.name}/{path.name}")
