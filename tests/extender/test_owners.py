@@ -161,6 +161,16 @@ def test_pods_that_run_are_counted_whether_their_owner_is_seen_or_not() -> None:
     assert not of.ledger.snapshot.pods["ns/a"].gated
 
 
+def test_a_job_of_another_api_is_none_of_ours() -> None:
+    theirs, ours = owned("a", "job", "Job"), owned("b", "job", "Job")
+    theirs["metadata"]["ownerReferences"][0]["apiVersion"] = "batch.volcano.sh/v1alpha1"
+    ours["metadata"]["ownerReferences"][0]["apiVersion"] = "batch/v1"
+    of = bench(theirs, ours)
+    assert of.passes(theirs)
+    assert not of.passes(ours)
+    assert of.refusals == ["OwnerAwaited"]
+
+
 def test_pods_of_owners_that_nobody_asks_are_alone() -> None:
     of = bench(plain := owned("a", "set", "ReplicaSet"))
     assert of.passes(plain)

@@ -4,9 +4,16 @@ import msgspec
 from gpuyard.engine.kube import objects
 
 
+class Owner(objects.Owner, rename="camel", frozen=True, gc=False):
+    """An entry of `metadata.ownerReferences` with its API: several have a kind `Job`."""
+
+    api_version: str = ""
+
+
 class Meta(objects.Meta, rename="camel"):
     """`metadata` with the object's version."""
 
+    owner_references: list[Owner] | None = None
     uid: str = ""
     resource_version: str = ""
 

@@ -15,7 +15,7 @@ from gpuyard.common.kube.resources import JOBS, Resource
 from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.meta import namespace_of, notes_of
 from gpuyard.engine.kube.pods import owner_of
-from gpuyard.extender.objects import Pod, PodOwner
+from gpuyard.extender.objects import Owner, Pod, PodOwner
 
 TRAINING = "kubeflow.org/v1"
 KINDS: Mapping[str, Resource] = {
@@ -105,4 +105,7 @@ def _owner(pod: Pod) -> Key | None:
     found = owner_of(pod)
     if found is None or found.kind not in KINDS:
         return None
-    return (namespace_of(pod), found.kind, found.name)
+    given = found.api_version if isinstance(found, Owner) else ""
+    # Others than Kubernetes have Jobs, too; any version of one API will do.
+    ours = KINDS[found.kind].api_version.partition("/")[0]
+    return (namespace_of(pod), found.kind, found.name) if given.partition("/")[0] in ("", ours) else None
