@@ -13,7 +13,7 @@ class Owner(objects.Owner, rename="camel", frozen=True, gc=False):
 class Meta(objects.Meta, rename="camel"):
     """`metadata` with the object's version."""
 
-    owner_references: list[Owner] | None = None
+    owner_references: list[Owner] | None = None  # type: ignore[assignment] # nobody adds to the list
     uid: str = ""
     resource_version: str = ""
 
