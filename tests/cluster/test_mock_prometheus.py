@@ -100,6 +100,34 @@ def test_each_sum_is_one_number(prometheus: Prometheus, panel: dict[str, Any]) -
     assert prometheus.series(filled(target["expr"])) == [{}]
 
 
+# How NVIDIA's dashboards ask: the published one by the target's address, the one in its repository by the host.
+BY_INSTANCE = '{instance=~".*", gpu=~".*"}'
+BY_HOST = '{Hostname=~".*", gpu=~".*"}'
+CARDS = {"node-1", "node-2", "node-3"}
+
+
+@pytest.mark.parametrize("name", sorted(OFFICIAL))
+def test_nvidias_published_board_finds_its_curves(prometheus: Prometheus, name: str) -> None:
+    found = prometheus.series(f"{name}{BY_INSTANCE}")
+    assert {labels["gpu"] for labels in found} == {"0", "1", "2"}
+    assert prometheus.series(f"avg({name}{BY_INSTANCE})") == [{}]
+
+
+@pytest.mark.parametrize(
+    ("query", "hosts"),
+    [
+        (f"max(DCGM_FI_DEV_GPU_TEMP{BY_HOST}) by (Hostname, gpu, uuid)", CARDS),
+        (f"max(DCGM_FI_DEV_POWER_USAGE{BY_HOST}) by (Hostname, gpu, uuid)", CARDS),
+        (f"max(DCGM_FI_DEV_SM_CLOCK{BY_HOST} * 1000000) by (Hostname, UUID, gpu)", CARDS),
+        (f"max(DCGM_FI_DEV_FB_USED{BY_HOST}) by (Hostname, gpu, GPU_I_ID)", CARDS),
+        (f"max(DCGM_FI_PROF_GR_ENGINE_ACTIVE{BY_HOST}) by (Hostname, gpu, GPU_I_ID)", CARDS - {"node-3"}),
+        (f"max(DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{BY_HOST}) by (Hostname, gpu, GPU_I_ID)", CARDS - {"node-3"}),
+    ],
+)
+def test_the_board_of_nvidias_exporter_finds_its_curves(prometheus: Prometheus, query: str, hosts: set[str]) -> None:
+    assert {labels["Hostname"] for labels in prometheus.series(query)} == hosts
+
+
 def test_hosts_and_gpus_can_be_chosen(prometheus: Prometheus) -> None:
     offered: dict[str, list[str]] = {}
     for name, definition in CHOICES.items():
