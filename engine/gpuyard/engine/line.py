@@ -51,6 +51,7 @@ class Tree:
     def enter(self, queue: str) -> None:
         """Make a queue, which may have been part of it already, and its ancestors part of the walk."""
         self.touch(queue)
+        self._found = None
         for account in self.scratch.accounts.path(queue):
             if account.name in self._inside:
                 return
@@ -60,6 +61,7 @@ class Tree:
     def leave(self, queue: str) -> None:
         """Take a queue without workloads out of the walk, and the ancestors that are left without children."""
         self.touch(queue)
+        self._found = None
         for account in self.scratch.accounts.path(queue):
             if self._children.get(account.name):
                 return
@@ -67,11 +69,9 @@ class Tree:
             siblings = self._children[account.parent]
             del siblings[bisect_left(siblings, _age(account), key=_age)]
 
-    def touch(self, *queues: str) -> None:
-        """Look again at leaves whose best workload may be another one."""
-        self._found = None
-        for queue in queues:
-            self._leaves.pop(queue, None)
+    def touch(self, queue: str) -> None:
+        """Look again at a leaf whose best workload may be another one."""
+        self._leaves.pop(queue, None)
 
     def next(self, head: Head) -> str | None:
         """The leaf that is next; `head` tells of a leaf what its best workload needs, and what was taken from it."""
@@ -131,14 +131,11 @@ class Backlog:
     def __init__(self, scratch: Scratch) -> None:
         self._scratch = scratch
         self.by_queue: dict[str, list[Entry]] = {}
-        self.version = 0
-        """How often it has changed."""
         self._entries: dict[str, Entry] = {}
         self._needs: dict[str, Counter[Amounts]] = {}
 
     def update(self, team: Team) -> None:
         """Look again at a workload whose pods have changed."""
-        self.version += 1
         entries = self.by_queue.setdefault(team.workload.queue or "", [])
         old = self._entries.pop(team.workload.key, None)
         if old is not None:
@@ -184,7 +181,6 @@ class WaitingLine:
         self._called: set[str] = set()
         self._left = 0
         self._backlog = backlog or Backlog(scratch)
-        self._seen = self._backlog.version
         self._passed: dict[str, int] = {}
         for team in teams:
             self.push(team)
@@ -215,9 +211,6 @@ class WaitingLine:
 
     def pop(self) -> Team | None:
         """The workload that is next; None when nobody who was pushed is left."""
-        if self._seen != self._backlog.version:
-            self._seen = self._backlog.version
-            self._tree.touch(*self._backlog.by_queue)
         while self._left and (queue := self._tree.next(self._head)) is not None:
             key = self._take(queue)
             if key in self._called:

@@ -118,6 +118,14 @@ def test_a_task_priority_that_is_no_number_is_a_fault() -> None:
     assert heard == [("metadata.labels.kai.scheduler/task-priority", "'high' is not a whole number")]
 
 
+def test_of_several_times_that_are_none_each_is_a_fault() -> None:
+    heard = Heard()
+    seen = written.with_meta(written.pod(on="node-1"), creationTimestamp="today", deletionTimestamp="soon")
+    made = read(seen, heard)
+    assert [field for field, _ in heard] == ["metadata.creationTimestamp", "metadata.deletionTimestamp"]
+    assert made.deleted_at is None
+
+
 def test_a_placed_pod_that_shares_more_gpus_than_any_node_has_is_a_fault() -> None:
     heard = Heard()
     notes = {"gpu-fraction": "0.5", "gpu-fraction-num-devices": "1000000000000"}
