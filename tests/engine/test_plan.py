@@ -2,6 +2,7 @@
 
 from gpuyard.engine.model import Shape
 from gpuyard.engine.plan import Cycle
+from gpuyard.engine.reporter import Recorder
 from gpuyard.engine.result import Evict, Reason, Until
 from gpuyard.engine.settings import Settings
 
@@ -42,6 +43,15 @@ def test_what_cannot_be_preempted_is_not_consolidated_for() -> None:
     told = scattered().pod("a-3", gated=True).pending("a", gpus=8, name="hard", preemptible=False).plan()
     assert told.evicted == []
     assert told.waits("hard") == ["hard"]
+
+
+def test_for_whom_a_bound_holds_back_nobody_is_even_tried() -> None:
+    some = yard().nodes(4).queue("full", limit=1).queue("others", quota=16)
+    for number in range(1, 5):
+        some.running("others", gpus=4, on=f"node-{number}")
+    heard = Recorder()
+    Cycle(some.running("full").pending("full", gpus=2).snapshot(), Settings(), heard).run()
+    assert [step for step in heard.steps if step.what == "tried"] == []
 
 
 def test_a_gang_that_runs_in_part_does_not_move_itself() -> None:

@@ -325,8 +325,12 @@ class Cycle:
     # --- consolidate
 
     def _may_consolidate(self, team: Team) -> bool:
-        asked = sum(self.scratch.claim(pod).gpu for pod in starting_chunk(team, self.scratch.waits))
-        return team.workload.preemptible and asked <= self.scratch.rooms.free_milli()
+        pods = starting_chunk(team, self.scratch.waits)
+        asked = sum(self.scratch.claim(pod).gpu for pod in pods)
+        if not team.workload.preemptible or asked > self.scratch.rooms.free_milli():
+            return False
+        # Who moves counts in his queues as before: a bound that holds these pods back would go on to.
+        return self.starter.refusal(team, pods) is None
 
     def _consolidation(self, backlog: Backlog) -> Rules:
         return Rules(
