@@ -94,6 +94,17 @@ def test_when_room_becomes_free_whoever_waits_is_alive() -> None:
     assert not of.passes(other)
 
 
+@pytest.mark.parametrize("age", [0, 60])
+def test_room_that_kube_scheduler_sees_before_us_goes_to_who_ranks_first_too(age: int) -> None:
+    leaving = pod("old", "", 1, on="n1")
+    leaving["metadata"] |= {"deletionTimestamp": "2027-01-15T08:00:00Z"}
+    (one,), (other,) = first(1, age=age), second(1, age=age)
+    of = bench(leaving, one, other, gpus=1)
+    of.now = age
+    assert not of.passes(other), "kube-scheduler offers the node: it knows that the old one has gone"
+    assert of.passes(one)
+
+
 def test_whom_kube_scheduler_never_asks_about_holds_nobody_back() -> None:
     firsts, (other,) = first(4), second(1)
     of = bench(*firsts, other)

@@ -154,6 +154,8 @@ class Outrank:
             return None
         line.bury(now - grace)
         room = _Room(asker, self._ledger)
+        if room.is_news:
+            self._freed = now
         ahead = line.ahead(line.place_of(asker.workload), room.fits, alive_only=now - self._freed >= grace)
         if not any(ahead) or room.serves(ahead, demand([asker.pod], snapshot.fleet.smallest_gpu)):
             return None
@@ -232,10 +234,20 @@ class _Room:
         self._snapshot, self._offered = asker.snapshot, asker.offered
         everywhere = len(self._offered) >= len(self._snapshot.fleet.nodes)
         left = self._largest = 0
-        for (idle, _), names in self._snapshot.slots.items():
-            if idle > 0 and (found := len(names) if everywhere else sum(name in self._offered for name in names)):
-                left += idle * found
-                self._largest = max(self._largest, idle)
+        self.is_news = False
+        """Whether kube-scheduler has seen somebody go whom our watch still shows."""
+        least = max(asker.pod.shape.gpus, 1)
+        for (idle, releasing), names in self._snapshot.slots.items():
+            # A node that is offered has room for the pod: if not by our count, then those who were leaving have left.
+            late = idle < least <= idle + releasing
+            room = idle + releasing if late else idle
+            if room <= 0:
+                continue
+            found = len(names) if everywhere and not late else sum(name in self._offered for name in names)
+            if found:
+                left += room * found
+                self._largest = max(self._largest, room)
+                self.is_news |= late
         others = ledger.spoken_for(None if everywhere else self._offered, asker.pod.key)
         self._left = (left - others) * GPU
         self._shared = _shared(self._snapshot, [name for name in self._snapshot.sharing if name in self._offered])
@@ -251,7 +263,7 @@ class _Room:
         if nodes is None or self._largest < least:
             return self._largest >= least
         rooms = self._snapshot.room
-        return any(name in self._offered and rooms[name].idle >= least for name in nodes)
+        return any(name in self._offered and rooms[name].idle + rooms[name].releasing >= least for name in nodes)
 
     def serves(self, ahead: Demand, own: Demand) -> bool:
         """Whether it is enough for those who go first, and for the pod as well."""
