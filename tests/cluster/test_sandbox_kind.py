@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,67 +16,29 @@ from gpuyard.common.version import __version__
 from gpuyard.sandbox import SandboxError, Spec, kind
 from gpuyard.sandbox.folders import Folders
 from gpuyard.sandbox.kind import config, debian, product
-from gpuyard.sandbox.kind.private import NETWORK, PrivateEngine
 from gpuyard.sandbox.kind.report import report
 from gpuyard.sandbox.progress import Progress
+from gpuyard.sandbox.tools import architecture
+
+from tests.cluster.machine import traces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from gpuyard.sandbox.kind.docker import Docker
 
 pytestmark = [pytest.mark.ground("kind"), pytest.mark.timeout(1800)]
 
 TOOLS = "gpuyard.io/pod-network:v1"
 PAUSE = "registry.k8s.io/pause:3.10"
 CANNOT_CONNECT = "7"  # what curl ends with
+X86_64, AARCH64 = 62, 183  # as programs' files say for which processor they are
 
 
-def eventually(check: Callable[[], object], within: float = 60) -> None:
+def eventually(check: Callable[[], object], within: float = 180) -> None:
     """Wait until the check holds; what it last was is in the failure."""
     deadline = time.monotonic() + within
     while not (last := check()):
         assert time.monotonic() < deadline, f"still {last!r} after {within} s"
         time.sleep(0.5)
-
-
-def call(*command: str) -> str:
-    program = shutil.which(command[0], path=debian.SYSTEM)
-    if program is None:
-        return ""
-    return subprocess.run([program, *command[1:]], capture_output=True, text=True, check=True).stdout
-
-
-def packet_filter(family: str) -> list[str]:
-    """The rules and policies, without counters and dates."""
-    lines = call(f"{family}-save").splitlines()
-    return [re.sub(r" \[\d+:\d+\]", "", line) for line in lines if not line.startswith("#")]
-
-
-def engine_processes() -> list[str]:
-    """Engines, what they start, and the nodes' own programs, wherever they run on this machine."""
-    wanted = re.compile(r"(^|/)(dockerd|containerd|containerd-shim\S*|docker-proxy|kubelet)$")
-    programs = (path.read_bytes().split(b"\0")[0].decode() for path in _cmdlines())
-    return sorted(program for program in programs if wanted.search(program))
-
-
-def _cmdlines() -> Iterator[Path]:
-    return (path for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists())
-
-
-def traces() -> dict[str, Any]:
-    """Everything of a machine that an engine and its clusters change."""
-    return {
-        "processes": engine_processes(),
-        "iptables": packet_filter("iptables"),
-        "ip6tables": packet_filter("ip6tables"),
-        "links": sorted(path.name for path in Path("/sys/class/net").iterdir()),
-        "mounts": sorted({line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()}),
-        "cgroups": sorted(str(path) for path in Path("/sys/fs/cgroup").glob("*/*")),
-        "forwarding": Path("/proc/sys/net/ipv4/ip_forward").read_text(),
-        "run": sorted(path.name for path in Path("/run").glob("gpuyard-*")),
-        "sandboxes": kind.names(),
-    }
 
 
 def pod(name: str, image: str, *command: str, gpus: int = 0, node: str | None = None) -> str:
@@ -209,6 +168,24 @@ def test_the_product_image_adds_at_most_120_mb_to_its_base(cluster: kind.Cluster
     assert 0 < sum(ours) < 120_000_000
 
 
+def test_for_another_processor_it_is_built_too_and_holds_that_ones_programs(
+    cluster: kind.Cluster, tmp_path: Path
+) -> None:
+    other, machine = ("arm64", AARCH64) if architecture() == "amd64" else ("amd64", X86_64)
+    if not debian.can_install():
+        with pytest.raises(SandboxError, match="needs root on Debian"):
+            product.build(cluster.docker, Folders.of_user(), Progress(), other)
+        return
+    image = product.build(cluster.docker, Folders.of_user(), Progress(), other)
+    assert cluster.docker.ask("image", "inspect", "--format", "{{.Architecture}}", image) == other
+    made = cluster.docker.lines("create", image)[-1]
+    cluster.docker.ask("cp", f"{made}:/opt/gpuyard/msgspec", str(tmp_path))
+    cluster.docker.ask("rm", made)
+    libraries = [path.read_bytes() for path in (tmp_path / "msgspec").glob("*.so")]
+    assert libraries
+    assert {int.from_bytes(each[18:20], "little") for each in libraries} == {machine}
+
+
 def test_a_node_that_was_stopped_is_noticed_and_up_makes_the_sandbox_anew(cluster: kind.Cluster) -> None:
     before = uids(cluster)
     cluster.docker.ask("stop", "--time", "1", next(iter(cluster.nodes)))
@@ -240,63 +217,3 @@ def test_down_leaves_nothing(cluster: kind.Cluster, before: dict[str, Any]) -> N
     assert kind.down(cluster.name)
     assert traces() == before
     assert not kind.down(cluster.name)
-
-
-@pytest.fixture
-def other_engine(tmp_path: Path) -> Iterator[PrivateEngine]:
-    """One more engine, with a running container; nobody's sandbox is in it."""
-    engine = PrivateEngine(tmp_path / "engine")
-    docker = engine.start(Progress())
-    docker.ask("network", "rm", NETWORK)  # kind makes it, as in any engine of a user
-    docker.ask("network", "create", "theirs")
-    base = debian.base(docker, Folders.of_user(), Progress())
-    docker.ask("run", "--detach", "--name", "theirs", "--network", "theirs", base, "sleep", "infinity")
-    yield engine
-    with contextlib.suppress(SandboxError):
-        docker.ask("rm", "--force", "theirs")
-        docker.ask("network", "rm", "theirs")
-    engine.stop()
-    shutil.rmtree(engine.home)
-
-
-def test_what_a_crashed_engine_leaves_is_removed_too(tmp_path: Path) -> None:
-    if kind.names() or not debian.can_install():
-        return  # two engines share the packet filter's chains, and somebody's sandbox is in the other
-    before = traces()
-    engine = PrivateEngine(tmp_path / "engine")
-    docker = engine.start(Progress())
-    base = debian.base(docker, Folders.of_user(), Progress())
-    docker.ask("run", "--detach", "--network", "kind", "--publish", "127.0.0.1::80", base, "sleep", "infinity")
-    os.kill(int((engine.run / "docker.pid").read_text()), signal.SIGKILL)
-    engine.stop()
-    assert traces() == before
-    shutil.rmtree(engine.home)
-
-
-def inventory(docker: Docker) -> dict[str, list[str]]:
-    """What a user has in an engine."""
-    return {
-        "containers": docker.lines("ps", "--all", "--format", "{{.ID}} {{.Names}} {{.State}}"),
-        "networks": sorted(docker.lines("network", "ls", "--format", "{{.ID}} {{.Name}}")),
-        "volumes": docker.lines("volume", "ls", "--quiet"),
-        "images": sorted(docker.lines("image", "ls", "--format", "{{.ID}} {{.Repository}}:{{.Tag}}")),
-        "packet filter": [*packet_filter("iptables"), *packet_filter("ip6tables")],
-    }
-
-
-@pytest.mark.soak
-def test_an_engine_of_a_user_is_used_and_what_is_theirs_is_as_it_was(
-    other_engine: PrivateEngine, sandbox_names: Iterator[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    docker, name = other_engine.docker, next(sandbox_names)
-    before = inventory(docker)
-    monkeypatch.setenv("DOCKER_HOST", docker.variables["DOCKER_HOST"])
-    try:
-        assert not kind.up(Spec(name=name, nodes=0)).record.private
-    finally:
-        assert kind.down(name)
-    after = inventory(docker)
-    kept = [image for image in after["images"] if image not in before["images"] and "<none>" not in image]
-    assert all(image.split()[1].startswith("gpuyard.io/") for image in kept)
-    assert set(before["images"]) <= set(after["images"])
-    assert {**after, "images": []} == {**before, "images": []}
