@@ -1,0 +1,147 @@
+"""A second kube-scheduler beside the cluster's own, with the configuration and the rights that its overlay brings.
+
+On this ground nobody runs the overlay's pods, so the same two programs run as processes with the pods' accounts; the
+pods themselves are shown by tests/cluster/test_wiring_kind.py.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from gpuyard.sandbox import Cluster, SandboxError, Spec, down, ports, up
+from gpuyard.sandbox.rendering import MANIFESTS
+
+from tests.cluster.yard import Yard
+from tests.mock.daemons import Daemon, eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = [pytest.mark.ground("processes"), pytest.mark.timeout(600)]
+
+OVERLAYS = ("second-scheduler", "one-pod")
+NAMESPACE = "gpuyard"
+ACCOUNTS = f"system:serviceaccount:{NAMESPACE}:"
+OURS = "kai-scheduler"
+
+
+@pytest.fixture(scope="module")
+def cluster(sandbox_names: Iterator[str]) -> Iterator[Cluster]:
+    """A sandbox whose kube-scheduler knows nothing of gpuyard."""
+    name = next(sandbox_names)
+    try:
+        yield up(Spec(name=name, nodes=2))
+    except SandboxError as error:
+        pytest.fail(f"ground processes cannot be had: {error}", pytrace=False)
+    finally:
+        down(name)
+
+
+def get(cluster: Cluster, *what: str) -> Any:  # noqa: ANN401 - whatever kubectl prints
+    return json.loads(cluster.kubectl("get", *what, "-n", NAMESPACE, "-o", "json"))
+
+
+def login(cluster: Cluster, account: str, folder: Path) -> Path:
+    """A kubeconfig with the rights of a service account."""
+    own = yaml.safe_load(cluster.kubeconfig.read_text())
+    own["users"][0]["user"] = {"token": cluster.kubectl("create", "token", account, "-n", NAMESPACE).strip()}
+    file = folder / f"{account}.kubeconfig"
+    file.write_text(yaml.safe_dump(own))
+    return file
+
+
+class Scheduler:
+    """The real kube-scheduler with the configuration in the overlay's ConfigMap, asking at a port of this machine."""
+
+    def __init__(self, cluster: Cluster, kubeconfig: Path, extender: int, folder: Path) -> None:
+        config = yaml.safe_load(get(cluster, "configmap", "gpuyard-scheduler")["data"]["config.yaml"])
+        config["clientConnection"] = {"kubeconfig": str(kubeconfig)}
+        config["extenders"][0]["urlPrefix"] = f"http://127.0.0.1:{extender}/scheduler"
+        (folder / "config.yaml").write_text(yaml.safe_dump(config))
+        self._log = folder / "kube-scheduler.log"
+        flags = [
+            f"--config={folder / 'config.yaml'}",
+            "--authentication-skip-lookup=true",
+            "--bind-address=127.0.0.1",
+            f"--secure-port={ports.free(ports.candidates())}",
+        ]
+        with self._log.open("wb") as stream:
+            self._process = subprocess.Popen([cluster.program("kube-scheduler"), *flags], stdout=stream, stderr=stream)
+
+    def alive(self) -> bool:
+        """Whether it runs; what it said last is in the failure."""
+        assert self._process.poll() is None, self._log.read_text()[-3000:]
+        return True
+
+    def stop(self) -> None:
+        """End it, so that its lease is free."""
+        self._process.terminate()
+        self._process.wait(30)
+
+
+@pytest.fixture(scope="module", params=OVERLAYS)
+def wired(cluster: Cluster, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """One overlay after the other, applied; extender and kube-scheduler run with the rights of their pods."""
+    folder, port = tmp_path_factory.mktemp(request.param), ports.free(ports.candidates())
+    cluster.kubectl("apply", "--validate=strict", "-k", str(MANIFESTS / "overlays" / request.param))
+    cluster.kubectl("wait", "--for=condition=established", "--timeout=60s", "crd", "--all")
+    (subject,) = get(cluster, "rolebinding", "gpuyard-scheduler")["subjects"]
+    extender = Daemon(
+        "extender",
+        login(cluster, "gpuyard-extender", folder),
+        folder / "extender.log",
+        f"--port={port}",
+        "--host=127.0.0.1",
+    )
+    scheduler = Scheduler(cluster, login(cluster, subject["name"], folder), port, folder)
+    eventually(lambda: extender.ready() and scheduler.alive(), within=120)
+    yield request.param
+    scheduler.stop()
+    extender.stop()
+
+
+@pytest.fixture
+def yard(cluster: Cluster, wired: str, request: pytest.FixtureRequest) -> Iterator[Yard]:
+    name = f"t-{abs(hash(request.node.nodeid)):x}-{wired[:3]}"
+    cluster.kubectl("create", "namespace", name)
+    cluster.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=60s", "--namespace", name)
+    yield Yard(cluster, name)
+    with cluster.api() as api:
+        api.delete_all(f"/api/v1/namespaces/{name}/pods?gracePeriodSeconds=0")
+
+
+def test_pods_that_name_it_go_by_their_queue(yard: Yard) -> None:
+    queue = yard.queue("team", limit=1)
+    yard.submit("first", queue=queue, schedulerName=OURS)
+    yard.until(lambda: "first" in yard.placed(), 90, "the first pod runs")
+    yard.submit("second", queue=queue, schedulerName=OURS)
+    yard.until(lambda: "limit of 1 GPU" in yard.verdicts().get("second", ""), 60, "the second one is refused")
+    assert "second" not in yard.placed()
+
+
+def test_pods_that_do_not_go_by_the_clusters_own(yard: Yard) -> None:
+    yard.submit("plain", gpus=0)
+    yard.until(lambda: "plain" in yard.placed(), 60, "it runs")
+    made = yard.cluster.kubectl("get", "events", "-n", yard.namespace, "-o", "json")
+    by = {event["reportingComponent"] for event in json.loads(made)["items"] if event["reason"] == "Scheduled"}
+    assert by == {"default-scheduler"}
+
+
+def test_both_have_the_rights_that_they_use(yard: Yard) -> None:
+    queue = yard.queue("rights")
+    yard.submit("pod", queue=queue, schedulerName=OURS)
+    yard.until(lambda: "pod" in yard.placed(), 90, "it runs")
+    events = [json.loads(line) for line in yard.cluster.audit_log.read_text().splitlines()]
+    ours = [event for event in events if event["user"]["username"].startswith(ACCOUNTS)]
+    assert len(ours) > 10
+    refused = {
+        (event["user"]["username"], event["verb"], event["requestURI"].partition("?")[0])
+        for event in ours
+        if event.get("responseStatus", {}).get("code") in (401, 403)
+    }
+    assert refused == set()
