@@ -4,7 +4,7 @@
 victims whether the pods could fit without them. Both only rule out: where they see hope, a trial decides.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 
 from gpuyard.engine.chunks import Chunk, Chunks
 from gpuyard.engine.model import Node, Pod, Shape
@@ -15,8 +15,11 @@ from gpuyard.engine.scratch import Scratch
 Space = tuple[int, int, int, int]
 """Whole GPUs, millicores, bytes, pods."""
 
-_PAUSE = 64
-"""Nodes that are looked at between two pauses."""
+_COUNTED = 16
+"""Nodes whose pods are counted between two pauses."""
+
+_COMPARED = 512
+"""Nodes that are compared between two pauses."""
 
 
 def taken_by(shape: Shape, groups: int = 0) -> Space:
@@ -42,29 +45,28 @@ class Clearing:
 
     def __init__(self, scratch: Scratch) -> None:
         self._scratch = scratch
-        self._spaces: dict[str, Space] | None = None
+        self._spaces: Mapping[str, Space] | None = None
         self._known: dict[tuple[Space, Nodes], bool] = {}
 
-    def prepare(self) -> Iterator[None]:
-        """Count, a little at a time."""
-        if self._spaces is None:
-            spaces: dict[str, Space] = {}
-            for n, node in enumerate(self._scratch.snapshot.fleet.nodes.values()):
-                if node.open:
-                    spaces[node.name] = self._space(node)
-                if n % _PAUSE == _PAUSE - 1:
-                    yield
-            self._spaces = spaces
-
-    def could_hold(self, shape: Shape, nodes: Nodes) -> bool:
-        """Whether one of these nodes (None: any) would hold a pod of this shape; only once prepared."""
+    def could_hold(self, shape: Shape, nodes: Nodes) -> Generator[None, None, bool]:
+        """Whether one of these nodes (None: any) would hold a pod of this shape; looks at a few at a time."""
         key = (taken_by(shape), nodes)
         found = self._known.get(key)
         if found is None:
-            assert self._spaces is not None, "prepared"  # noqa: S101
-            some = self._spaces.values() if nodes is None else (s for n, s in self._spaces.items() if n in nodes)
-            found = self._known[key] = any(holds(space, key[0]) for space in some)
+            spaces = yield from self._counted()
+            found = self._known[key] = yield from _any_holds(spaces, *key)
         return found
+
+    def _counted(self) -> Generator[None, None, Mapping[str, Space]]:
+        if self._spaces is None:
+            spaces: dict[str, Space] = {}
+            for n, node in enumerate(self._scratch.snapshot.fleet.nodes.values(), 1):
+                if node.open:
+                    spaces[node.name] = self._space(node)
+                if not n % _COUNTED:
+                    yield
+            self._spaces = spaces
+        return self._spaces
 
     def _space(self, node: Node) -> Space:
         space = (node.gpus, node.cpu, node.memory, node.pods)
@@ -75,6 +77,15 @@ class Clearing:
             if pod.active and stays:
                 space = _less(space, taken_by(pod.shape))
         return space
+
+
+def _any_holds(spaces: Mapping[str, Space], need: Space, nodes: Nodes) -> Generator[None, None, bool]:
+    for n, (name, space) in enumerate(spaces.items(), 1):
+        if holds(space, need) and (nodes is None or name in nodes):
+            return True
+        if not n % _COMPARED:
+            yield
+    return False
 
 
 class Hope:

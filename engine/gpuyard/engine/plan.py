@@ -221,10 +221,9 @@ class Cycle:
 
     def _search(self, rules: Rules, team: Team) -> Generator[None, None, Trial | None]:
         """Look for victims; for pods that nodes would not even hold without any of them nobody need be tried."""
-        yield from self._clearing.prepare()
-        pods = starting_chunk(team, self.scratch.wants_place)
-        if not all(self._clearing.could_hold(pod.shape, self.placer.nodes_for(pod)) for pod in pods):
-            return None
+        for pod in starting_chunk(team, self.scratch.wants_place):
+            if not (yield from self._clearing.could_hold(pod.shape, self.placer.nodes_for(pod))):
+                return None
         return (yield from Search(self.scratch, self.starter, rules, self._reporter, team).solve())
 
     def _search_all(self, phase: Phase, gate: Callable[[Team], bool], make: Callable[[Backlog], Rules]) -> Steps:
