@@ -15,7 +15,7 @@ from gpuyard.sandbox import kind
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = [pytest.mark.ground("kind"), pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.ground("kind"), pytest.mark.timeout(1800), pytest.mark.story]
 
 ROOT = Path(__file__).parents[2]
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = [pytest.mark.ground("processes"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.ground("processes"), pytest.mark.timeout(600), pytest.mark.story]
 
 GPU, THEIRS = "nvidia.com/gpu", "nvidia.com/theirs"
 SAMPLES = sorted(path for path in (MANIFESTS / "samples").rglob("*.yaml") if path.name != "extender-config.yaml")

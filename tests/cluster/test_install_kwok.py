@@ -14,7 +14,7 @@ from tests.mock.daemons import NAMESPACE, Mock, a_pod, eventually, topology
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = [pytest.mark.ground("processes"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.ground("processes"), pytest.mark.timeout(600), pytest.mark.story]
 
 OVERLAY = MANIFESTS / "overlays" / "kwok"
 DEPLOYMENTS = {
