@@ -130,7 +130,9 @@ def test_every_ground_that_has_tests_has_a_stage() -> None:
 
 def test_every_test_that_needs_a_quiet_machine_is_in_a_stage_of_its_ground_and_in_no_other() -> None:
     tests = [text for name, text in tree.texts() if name.startswith("tests/cluster/")]
-    marked = {ground for ground in GROUNDS for text in tests if "mark.alone" in text and f'"{ground}")' in text}
+    marked = {
+        ground for ground in GROUNDS for text in tests if "mark.alone" in text and f'mark.ground("{ground}")' in text
+    }
     quiet = {stage.ground for stage in run.STAGES if stage.alone}
     assert marked == quiet
     for stage in run.STAGES:
