@@ -62,7 +62,6 @@ def stocked(archive: Path) -> Path:
     return archive
 
 
-@pytest.mark.soak
 def test_an_engine_of_a_user_is_used_and_what_is_theirs_is_as_it_was(
     users: Docker, sandbox_names: Iterator[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
