@@ -73,6 +73,8 @@ def test_numbers_and_times_of_yaml_mean_what_they_do_in_kubernetes() -> None:
         ("- " * 100_000, "f: nested too deeply"),
         ("a: &a [*a]", "f: "),
         ("? [1, 2]\n: 3", "f: "),
+        ("a: !!timestamp soon", "a value is not what its tag says"),
+        ("a: !!bool soon", "a value is not what its tag says"),
     ],
     ids=[
         "twice",
@@ -91,6 +93,8 @@ def test_numbers_and_times_of_yaml_mean_what_they_do_in_kubernetes() -> None:
         "deep-yaml-by-dashes",
         "circle",
         "key",
+        "no-date",
+        "no-truth",
     ],
 )
 def test_what_is_no_document_is_told_by_file_and_place(text: str | bytes, line: str) -> None:

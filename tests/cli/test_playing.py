@@ -139,6 +139,7 @@ def test_a_time_in_yaml_is_text_as_in_json() -> None:
     assert found == {"at": "2026-03-01T00:00:00Z"}
 
 
-def test_a_file_that_is_neither_is_refused() -> None:
+@pytest.mark.parametrize("text", [b"a: [", b"a: !!timestamp soon"])
+def test_a_file_that_is_neither_is_refused(text: bytes) -> None:
     with pytest.raises(ValueError, match="neither JSON nor YAML"):
-        documents(b"a: [")
+        documents(text)

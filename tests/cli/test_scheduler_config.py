@@ -257,6 +257,7 @@ def test_it_may_stand_in_a_config_map_as_well() -> None:
     [
         (b"", "but nothing"),
         (b"a: [", "it is not YAML"),
+        (b"a: !!bool soon", "it is not YAML"),
         (b"kind: Pod", "but Pod"),
         (b"kind: ConfigMap", "but ConfigMap"),
         (b"- kind: Pod", "but nothing"),

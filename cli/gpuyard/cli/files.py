@@ -141,10 +141,21 @@ def _took_yaml(harvest: Harvest, source: str, text: bytes) -> bool:
 
 
 def _take_yaml(harvest: Harvest, source: str, text: bytes) -> None:
-    for document in yaml.load_all(text, _Loader):
+    for document in loaded(text):
         if b"*" in text and _weight(document, {}) > _MOST_VALUES:
             raise ValueError(f"aliases expand to more than {_MOST_VALUES} values")
         harvest.take(source, json.dumps(document).encode())
+
+
+def loaded(text: bytes) -> Iterator[object]:
+    """The documents of a YAML file; raises `ValueError` or `yaml.YAMLError`."""
+    try:
+        yield from yaml.load_all(text, _Loader)
+    except (AttributeError, LookupError):
+        # The library lets these through.
+        raise ValueError(
+            "not YAML: a value is not what its tag says, such as `!!bool soon`; leave the tag out"
+        ) from None
 
 
 def _json_stream(text: str) -> Iterator[bytes]:

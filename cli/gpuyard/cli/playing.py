@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import yaml
+from gpuyard.cli.files import loaded
 from gpuyard.common.kube.client import Json
 from gpuyard.common.kube.resources import (
     DISRUPTION_BUDGETS,
@@ -70,15 +71,6 @@ class Playable(NamedTuple):
     left_out: Mapping[str, int]
 
 
-class _Loader(yaml.CSafeLoader):
-    """YAML whose times stay text, as in JSON."""
-
-    yaml_implicit_resolvers = {  # noqa: RUF012 - as in the base
-        first: [(tag, form) for tag, form in each if not tag.endswith(":timestamp")]
-        for first, each in yaml.CSafeLoader.yaml_implicit_resolvers.items()
-    }
-
-
 def documents(text: bytes) -> list[object]:
     """The documents of a file, JSON or YAML; raises `ValueError` where it is neither."""
     try:
@@ -86,8 +78,8 @@ def documents(text: bytes) -> list[object]:
     except msgspec.DecodeError:
         pass
     try:
-        return list(yaml.load_all(text, _Loader))
-    except yaml.YAMLError as error:
+        return list(loaded(text))
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
         raise ValueError(f"it is neither JSON nor YAML: {' '.join(str(error).split())}") from None
 
 

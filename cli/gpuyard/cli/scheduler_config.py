@@ -52,7 +52,7 @@ def read(text: bytes) -> Json:
     """The configuration in a file, which may also be a ConfigMap that holds it; raises `NoConfiguration`."""
     try:
         documents = [each for each in yaml.load_all(text, yaml.CSafeLoader) if isinstance(each, dict)]
-    except (yaml.YAMLError, ValueError) as error:
+    except (yaml.YAMLError, ValueError, AttributeError, LookupError) as error:
         raise NoConfiguration(f"it is not YAML: {' '.join(str(error).split())}") from None
     for document in documents:
         if document.get("kind") == KIND:
