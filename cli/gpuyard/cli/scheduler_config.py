@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import yaml
 from gpuyard.cli.findings import Finding, Status
+from gpuyard.common.shallow import ShallowLoader
 from gpuyard.engine.kube.workloads import SCHEDULERS
 
 Json = Mapping[str, Any]
@@ -51,7 +52,7 @@ class NoConfiguration(Exception):  # noqa: N818 - reads as what it says of the f
 def read(text: bytes) -> Json:
     """The configuration in a file, which may also be a ConfigMap that holds it; raises `NoConfiguration`."""
     try:
-        documents = [each for each in yaml.load_all(text, yaml.CSafeLoader) if isinstance(each, dict)]
+        documents = [each for each in yaml.load_all(text, ShallowLoader) if isinstance(each, dict)]
     except (yaml.YAMLError, ValueError, AttributeError, LookupError) as error:
         raise NoConfiguration(f"it is not YAML: {' '.join(str(error).split())}") from None
     for document in documents:

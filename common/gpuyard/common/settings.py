@@ -16,6 +16,7 @@ from typing import Generic, NoReturn, TypeVar
 
 import msgspec
 import yaml
+from gpuyard.common.shallow import ShallowLoader
 from gpuyard.engine.settings import duration
 
 API_VERSION = "gpuyard.io/v1alpha1"
@@ -33,13 +34,13 @@ class Span(Seconds):
     """At least one second."""
 
 
-class _Loader(yaml.CSafeLoader):
+class _Loader(ShallowLoader):
     """Reads dates as the texts that they are, as Kubernetes does: no setting is one."""
 
 
 _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in known if not tag.endswith(":timestamp")]
-    for first, known in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+    for first, known in ShallowLoader.yaml_implicit_resolvers.items()
 }
 
 

@@ -169,6 +169,7 @@ async def test_credentials_that_cannot_be_used_are_named(file: Path, user: dict[
     ("text", "said"),
     [
         ("{", "not YAML"),
+        ("[" * 25_000, "not YAML: nested deeper than 100 levels"),
         ("a: 2026-13-45", "not YAML: month must be in 1..12"),
         ("- a", "not a kubeconfig"),
         ("", "no context ''; known: none"),

@@ -337,6 +337,8 @@ def test_a_gpu_is_cut_into_slices() -> None:
         ("", "line 1: the document is empty"),
         ("# nothing\n", "the document is empty"),
         ("a: [", "line 2: no YAML"),
+        ("a:\n  " + "[" * 25_000, "line 2: no YAML: nested deeper than 100 levels"),
+        ("- " * 50_000, "line 1: no YAML: nested deeper than 100 levels"),
         ("a: b", "neither nodes: nor nodePools: nor gpus:"),
         ("[]", "is a list; write a mapping"),
         (node(gpus="[{id: a}, {id: a}]"), "line 5, nodes.n.gpus[1]: id 'a' is that of gpus[0] already"),

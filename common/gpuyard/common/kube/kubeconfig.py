@@ -17,6 +17,7 @@ from gpuyard.common.kube.access import Access, Authorization
 from gpuyard.common.kube.errors import AccessError
 from gpuyard.common.kube.login import Credentials, log_in
 from gpuyard.common.kube.tls import client_context
+from gpuyard.common.shallow import ShallowLoader
 
 T = TypeVar("T")
 
@@ -105,7 +106,8 @@ async def load(paths: Sequence[Path], context: str = "") -> Access:
 
 def _parse(path: Path) -> _File:
     try:
-        return msgspec.convert(yaml.load(path.read_bytes(), yaml.CSafeLoader) or {}, _File)
+        content = yaml.load(path.read_bytes(), ShallowLoader) or {}  # noqa: S506 - it makes no more than the safe one
+        return msgspec.convert(content, _File)
     except OSError as error:
         raise AccessError(f"{path}: {error.strerror}; name a kubeconfig with --kubeconfig FILE or KUBECONFIG") from None
     except yaml.YAMLError as error:

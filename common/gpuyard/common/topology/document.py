@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 import yaml
+from gpuyard.common.shallow import ShallowLoader
 
 MAX_BYTES = 900 * 1024
 _INT = "tag:yaml.org,2002:int"
@@ -148,7 +149,7 @@ def compose(text: str) -> Element:
             "", 1, f"{size} bytes are more than {MAX_BYTES}; give nodes a ConfigMap topology-<node> of their own"
         )
     try:
-        root = yaml.compose(text, Loader=yaml.CSafeLoader)
+        root = yaml.compose(text, Loader=ShallowLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise TopologyError("", int(mark.line) + 1 if mark else 1, f"no YAML: {error.problem}") from None
