@@ -23,7 +23,9 @@ def test_without_a_cluster_it_says_so_and_ends_with_3() -> None:
         (("fail", "node-1/0", "--xid", "many"), "is not a valid integer"),
         (("set", "node-1", "faults"), "is not KEY=VALUE"),
         (("set", "node-1", "faults=["), "is no YAML value"),
-        (("set", "node-1", "driverVersion=2026-13-45"), "is no YAML value"),
+        (("set", "node-1", "driverVersion=!!binary aGk="), "is no YAML value"),
+        (("set", "node-1", "xid=!!int soon"), "is no YAML value"),
+        (("set", "node-1", "faults=" + "[" * 25_000), "is no YAML value"),
         (("list", "-o", "xml"), "not one of"),
     ],
 )
@@ -41,7 +43,17 @@ def test_bad_usage_ends_with_2_and_the_remedy(arguments: tuple[str, ...], messag
         ("k=", None),
         ("k=550.10", "550.10"),
         ("k=a=b", "a=b"),
+        ("k=2026-01-31", "2026-01-31"),
+        ("k=2026-13-45", "2026-13-45"),
+        ("k=1:30", "1:30"),
+        ("k=010", "010"),
+        ("k=0x10", "0x10"),
+        ("k=550_1", "550_1"),
+        ("k=-1", -1),
+        ("k=true", True),
+        ("k=null", None),
+        ("k={strategy: time-slicing, replicas: 4}", {"strategy": "time-slicing", "replicas": 4}),
     ],
 )
-def test_values_are_yaml_but_a_version_keeps_its_last_zero(written: str, value: object) -> None:
+def test_values_are_yaml_but_what_only_looks_like_a_number_stays_as_it_is_typed(written: str, value: object) -> None:
     assert pair(written) == ("k", value)

@@ -1,5 +1,6 @@
 """`gpuyard gpu`: see the mock GPUs of a cluster, and change them."""
 
+import re
 from collections.abc import Awaitable, Callable
 from functools import wraps
 from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
@@ -12,12 +13,33 @@ from gpuyard.cli.gpus import Row, name_lines, rows, table_lines
 from gpuyard.cli.topology import ChangeError, Changes, Place, complaints, read_maps, write
 from gpuyard.common.kube.client import Client
 from gpuyard.common.kube.resources import PODS
+from gpuyard.common.shallow import ShallowLoader
 from gpuyard.common.topology.maps import NAMESPACE
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 FALLEN_OFF_THE_BUS = 79
+
+
+_BASE = "tag:yaml.org,2002:"
+_WHOLE = (f"{_BASE}int", re.compile(r"^-?(?:0|[1-9]\d{0,17})$", re.ASCII))
+
+
+class _Loader(ShallowLoader):
+    """Reads as text what is neither truth, nothing nor a plain whole number: versions look like much else in YAML."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [each for each in known if each[0] in {f"{_BASE}bool", f"{_BASE}null"}]
+    + ([_WHOLE] if first in set("-0123456789") else [])
+    for first, known in ShallowLoader.yaml_implicit_resolvers.items()
+}
+_Loader.yaml_constructors = {
+    tag: make
+    for tag, make in ShallowLoader.yaml_constructors.items()
+    if tag not in {f"{_BASE}{name}" for name in ("binary", "timestamp", "float", "set", "omap", "pairs")}
+}
 
 
 class Cluster(NamedTuple):
@@ -109,12 +131,10 @@ def pair(text: str) -> tuple[str, object]:
     if not equals:
         raise click.BadParameter(f"{text!r} is not KEY=VALUE")
     try:
-        parsed = yaml.load(value, Loader=yaml.CSafeLoader) if value else None
-    except (yaml.YAMLError, ValueError, AttributeError) as error:
-        # The two others come of what looks like a date and is none: 2026-13-45.
+        return key, yaml.load(value, Loader=_Loader) if value else None  # noqa: S506 - it makes less than the safe one
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError) as error:
+        # The library lets the three others through, of values that their `!!tag` does not allow.
         raise click.BadParameter(f"{value!r} is no YAML value: {error}") from None
-    # There are no fractions in a topology, but versions, which must keep their last zero.
-    return key, value if isinstance(parsed, float) else parsed
 
 
 @gpu.command()
