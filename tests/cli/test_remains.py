@@ -25,6 +25,14 @@ def test_of_other_resources_only_those_are_ours_that_the_updater_noted() -> None
     assert remains.entries(cluster_node(labels=MARKED, annotations=noted, capacity=there)) == {GPU, "example.com/x"}
 
 
+def test_what_was_noted_is_ours_on_a_node_that_the_topology_no_longer_names() -> None:
+    noted = {"gpuyard.io/mock-resources": f"example.com/x,{GPU}"}
+    there = {GPU: "0", "example.com/x": "0", "cpu": "4"}
+    node = cluster_node(annotations=noted, capacity=there, kwok=False)
+    assert remains.entries(node) == {GPU, "example.com/x"}
+    assert remains.told(node, []) == f"example.com/x, {GPU}"
+
+
 def test_a_node_that_was_never_ours_has_nothing_of_ours() -> None:
     assert remains.entries(cluster_node(capacity={GPU: "8"})) == set()
 

@@ -14,8 +14,9 @@ GPU = "nvidia.com/gpu"
 class OneNode:
     """A cluster of one node with a kubelet, which sets its GPUs to 0 after some seconds."""
 
-    def __init__(self, let_go_after: float) -> None:
+    def __init__(self, let_go_after: float, **carried: dict[str, str]) -> None:
         self.now = 0.0
+        self._carried = carried or {"labels": {"gpuyard.io/mock": "true"}}
         self._let_go_after = let_go_after
         self.patched: list[str] = []
         self.said: list[str] = []
@@ -23,8 +24,8 @@ class OneNode:
     async def items(self, _: Address) -> list[dict[str, Any]]:
         count = "0" if self.now >= self._let_go_after else "2"
         capacity = {} if "nodes n/status" in self.patched else {GPU: count}
-        marks = {} if "nodes n" in self.patched else {"gpuyard.io/mock": "true"}
-        return [{"metadata": {"name": "n", "labels": marks}, "status": {"capacity": capacity}}]
+        meta = {"name": "n"} if "nodes n" in self.patched else {"name": "n"} | self._carried
+        return [{"metadata": meta, "status": {"capacity": capacity}}]
 
     async def patch(self, address: Address, _: object, __: Patch = Patch.MERGE) -> None:
         self.patched.append(address.about)
@@ -60,6 +61,12 @@ def test_a_kubelet_that_never_lets_go_is_named_in_the_end() -> None:
     node = OneNode(let_go_after=float("inf"))
     assert "node n" in node.clean(wait=True)[0]
     assert node.now == pytest.approx(LET_GO_WITHIN, abs=10)
+
+
+def test_a_node_that_the_topology_no_longer_names_is_cleaned_by_its_note() -> None:
+    node = OneNode(let_go_after=0, annotations={"gpuyard.io/mock-resources": GPU})
+    assert node.clean(wait=False) == []
+    assert node.patched == ["nodes n/status", "nodes n"]
 
 
 def test_run_again_after_that_it_cleans_at_once() -> None:

@@ -70,7 +70,19 @@ def test_the_marks_of_a_kwok_node_stay_until_its_status_shows_nothing_of_ours() 
     }
     gone = {"metadata": {"labels": {"gpuyard.io/mock": None}, "annotations": {"gpuyard.io/mock-resources": None}}}
     assert marks(cluster_node(labels=MARKED, annotations=noted, capacity={"cpu": "4"}), None) == gone
-    assert marks(cluster_node(labels=MARKED, annotations=noted, capacity=shown, kwok=False), None) == gone
+
+
+def test_what_a_kubelet_still_shows_stays_noted_on_a_node_that_is_no_mock_node_any_more() -> None:
+    noted = {"gpuyard.io/mock-resources": f"example.com/x,{GPU}"}
+    shown = {GPU: "0", "example.com/x": "0", "cpu": "4"}
+    assert marks(cluster_node(labels=MARKED, annotations=noted, capacity=shown, kwok=False), None) == {
+        "metadata": {"labels": {"gpuyard.io/mock": None}, "annotations": noted}
+    }
+    assert marks(cluster_node(annotations=noted, capacity=shown, kwok=False), None) is None
+    assert marks(cluster_node(labels=MARKED, annotations=noted, capacity=shown, kwok=False), node()) is None
+    assert marks(cluster_node(annotations=noted, capacity={"cpu": "4"}, kwok=False), None) == {
+        "metadata": {"labels": {"gpuyard.io/mock": None}, "annotations": {"gpuyard.io/mock-resources": None}}
+    }
 
 
 def test_gpus_of_a_node_that_was_never_ours_are_left_alone() -> None:

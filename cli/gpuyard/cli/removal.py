@@ -104,7 +104,7 @@ class Removal:
         if names:
             await self._client.patch(address.sub("status"), remains.without(names), Patch.STRATEGIC)
             self._say(f"node {node.metadata.name}: {', '.join(sorted(names))} removed from its status")
-        if node.marked and not remains.held(node):
+        if (node.marked or node.noted) and not remains.held(node):
             await self._client.patch(address, remains.unmarked())
             self._say(f"node {node.metadata.name}: is no mock node any more")
 

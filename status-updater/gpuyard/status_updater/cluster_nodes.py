@@ -16,8 +16,10 @@ from gpuyard.common.topology.resources import offers
 def marks(node: ClusterNode, named: Node | None) -> Json | None:
     """The metadata patch that the node needs, if any: the label, and which resources are ours."""
     labels, annotations = node.metadata.labels or {}, node.metadata.annotations or {}
-    names = (set(offers(named)) if named else set()) | _left(node)
-    label = "true" if names else None
+    offered, left = set(offers(named)) if named else set[str](), _left(node)
+    names = offered | left
+    # A kubelet shows what its plugin offered as 0 for good: the note of that stays, but the node is no mock node.
+    label = "true" if offered or (left and node.played) else None
     ours = ",".join(sorted(names)) or None
     if (labels.get(MOCK_LABEL), annotations.get(RESOURCES_ANNOTATION)) == (label, ours):
         return None
@@ -25,9 +27,9 @@ def marks(node: ClusterNode, named: Node | None) -> Json | None:
 
 
 def _left(node: ClusterNode) -> set[str]:
-    """What of ours the status of a KWOK node still shows. A kubelet's status is its own business."""
+    """What of ours the status still shows: who takes it away needs to know."""
     shown = (node.status.capacity or {}).keys() | (node.status.allocatable or {}).keys()
-    return node.mock_resources & shown if node.played else set()
+    return node.mock_resources & shown
 
 
 def capacity(node: ClusterNode, named: Node | None) -> Json | None:

@@ -57,14 +57,16 @@ class ClusterNode(msgspec.Struct, frozen=True):
         return (self.metadata.labels or {}).get(MOCK_LABEL) == "true"
 
     @property
+    def noted(self) -> set[str]:
+        """Resources that the mock noted as its own: on a node with a kubelet they may outlast the mark."""
+        names = (self.metadata.annotations or {}).get(RESOURCES_ANNOTATION, "")
+        return {name for name in names.split(",") if name}
+
+    @property
     def mock_resources(self) -> set[str]:
         """Resources that the mock offers: those it noted, and all GPU resources of a node that it marked."""
-        if not self.marked:
-            return set()
-        noted = (self.metadata.annotations or {}).get(RESOURCES_ANNOTATION, "")
-        return {name for name in noted.split(",") if name} | {
-            name for name in self.status.capacity or {} if is_gpu(name)
-        }
+        marked = {name for name in self.status.capacity or {} if is_gpu(name)} if self.marked else set[str]()
+        return self.noted | marked
 
 
 DECODER = msgspec.json.Decoder(ClusterNode)
