@@ -299,6 +299,47 @@ async def test_one_that_no_eviction_helps_holds_up_nobody_else() -> None:
     assert stage.kept() == {"next": "n1"}
 
 
+HOPELESS = "0/1 nodes are available: 1 node(s) didn't match pod affinity rules."
+
+
+async def crowded_out(*, hopeless: int) -> Stage:
+    """A borrower on the whole node, pods that no eviction helps, and after them one that is right to claim a GPU."""
+    lent = [running(f"lent-{number}", "lent", 1, "n1", age=number) for number in range(8)]
+    stage = Stage(node("n1"), queue("own", quota=8), queue("lent", quota=0), *lent)
+    stage.submit(*vain(hopeless, HOPELESS))
+    stage.submit(pod("rightful", "own", 1, verdict=NO_ROOM, created="2026-01-01T00:01:00Z"))
+    await stage.look()
+    return stage
+
+
+def vain(count: int, verdict: str) -> list[Json]:
+    return [pod(f"vain-{n}", "own", 1, verdict=verdict, created=f"2026-01-01T00:00:{n:02}Z") for n in range(count)]
+
+
+@pytest.mark.parametrize("hopeless", [1, 20])
+async def test_however_many_no_eviction_helps_they_hold_up_nobody_for_more_than_a_look(hopeless: int) -> None:
+    stage = await crowded_out(hopeless=hopeless)
+    assert stage.evicted() == []
+    await stage.look()
+    assert stage.evicted() == ["lent-7"]
+    assert stage.kept() == {"rightful": "n1"}
+
+
+async def test_another_number_of_nodes_gives_nobody_hope() -> None:
+    stage = await crowded_out(hopeless=20)
+    stage.submit(*vain(20, HOPELESS.replace("0/1", "0/2").replace(": 1 node(s)", ": 2 node(s)")))
+    await stage.look()
+    assert stage.kept() == {"rightful": "n1"}
+
+
+async def test_where_a_port_is_taken_room_is_made_all_the_same() -> None:
+    stage = Stage(node("n1"), queue("lent", quota=4), queue("own", quota=4), OLD, NEW)
+    ports = "1 node(s) didn't have free ports for the requested pod ports."
+    stage.submit(pod("claim", "own", 4, verdict=f"0/1 nodes are available: {ports}"))
+    await stage.look()
+    assert stage.evicted() == ["new"]
+
+
 async def test_a_new_leader_does_not_try_a_refused_place_again(stage: Stage) -> None:
     await stage.look()
     stage.gone(NEW)

@@ -11,10 +11,18 @@ NOBODY = " no new claims to deallocate, preemption: 0/4 nodes are available: "
     [
         "4 Insufficient nvidia.com/gpu." + NOBODY + "4 No preemption victims found for incoming pod.",
         "3 Too many pods, 1 node(s) had untolerated taint(s)." + NOBODY + "4 Preemption is not helpful for scheduling.",
+        "1 node(s) had untolerated taint(s), 3 node(s) didn't have free ports for the requested pod ports.",
+        "4 node(s) exceed max volume count.",
+        "4 node(s) didn't match pod anti-affinity rules.",
+        "4 node(s) didn't satisfy existing pods anti-affinity rules.",
+        "4 node(s) didn't match pod topology spread constraints.",
+        "4 node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode.",
+        "4 node(s) lacked what nobody has heard of.",
+        "nobody has heard of this.",
         "1 node(s) were unschedulable, 3 queue team, with 2 departments, has a limit of 8 GPUs.",
     ],
 )
-def test_where_something_is_short_evictions_may_help(causes: str) -> None:
+def test_where_something_is_short_that_leaving_pods_give_back_evictions_may_help(causes: str) -> None:
     assert evictions_may_help(f"0/4 nodes are available: {causes}")
 
 
@@ -24,7 +32,12 @@ def test_where_something_is_short_evictions_may_help(causes: str) -> None:
         'persistentvolumeclaim "data" not found.' + NOBODY + "4 Preemption is not helpful for scheduling.",
         "pod has unbound immediate PersistentVolumeClaims. not found",
         "4 node(s) didn't match pod affinity rules." + NOBODY + "4 No preemption victims found for incoming pod.",
-        "1 node(s) had untolerated taint(s), 3 node(s) didn't have free ports for the requested pod ports.",
+        "1 node(s) had untolerated taint(s), 3 node(s) didn't match Pod's node affinity/selector.",
+        "1 node(s) had untolerated taint {gpu: a100, x}, 3 node(s) were unschedulable.",
+        "4 node(s) didn't match pod topology spread constraints (missing required label).",
+        "2 node(s) had volume node affinity conflict, 2 node(s) didn't find available persistent volumes to bind.",
+        "waiting for ephemeral volume controller to create the persistentvolumeclaim.",
+        'resourceclaim.resource.k8s.io "gpu" not found.',
     ],
 )
 def test_where_the_cause_is_another_they_do_not(causes: str) -> None:

@@ -9,7 +9,7 @@ the ledger before it is written, so no verb gives away what it keeps, and kube-s
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NoReturn
 
 from gpuyard.common.kube.client import Client, Json
@@ -220,10 +220,13 @@ class Planner:
         return [one for one in self._ledger.promises.all if not self._ledger.promises.is_taken(one)]
 
     async def _carry_out(self, cycle: Cycle) -> None:
-        for plan in decided(cycle):
+        plans = decided(cycle)
+        for plan in plans:
             counted, others = self._ledger.snapshot, self._open_promises()
             fits = still_holds(plan, self._ledger.entries, cycle.snapshot.pods, self._ledger.doomed)
             if self._is_in_vain(plan):
+                # Many may wait for the same thing: one look for each would hold up the rightful ones behind them.
+                await self._bar_hopeless(cycle.snapshot, plans)
                 self._observer.look_again()
                 return
             if not fits or not has_room(plan, counted, others):
@@ -241,8 +244,23 @@ class Planner:
         barred = [entry.seen for entry in entries if not self._helps(entry.seen)]
         for seen in barred:
             log.info("eviction-would-not-help", pod=seen.pod.key, verdict=seen.verdict)
-            self._observer.refusals.bar(seen.pod.key, seen.pod.uid, seen.verdict)
+            self._bar(seen)
         return bool(barred)
+
+    async def _bar_hopeless(self, snapshot: Snapshot, plans: Iterable[Plan]) -> None:
+        """Count on none of those whom evictions do not help: of these plans, and by kube-scheduler's word."""
+        for plan in plans:
+            self._is_in_vain(plan)
+        for count, pod in enumerate(_waiting(snapshot), 1):
+            entry = self._ledger.entries.get(pod.key)
+            heard = entry is not None and entry.phase is Phase.PENDING and entry.seen.verdict is not None
+            if entry is not None and heard and not self._helps(entry.seen):
+                self._bar(entry.seen)
+            if count % A_FEW == 0:
+                await asyncio.sleep(0)
+
+    def _bar(self, seen: Sighting) -> None:
+        self._observer.refusals.bar(seen.pod.key, seen.pod.uid, seen.verdict)
 
     def _helps(self, seen: Sighting) -> bool:
         """Whether evictions may help a pod, by kube-scheduler's word; of one with volumes it has to be heard first."""

@@ -3,7 +3,7 @@
     a plan's free place is not offered   the place is struck out for five minutes
     and again, for the same pod          the pod is blocked as well: 10, 20, 40, at most 60 minutes
     room, and nobody asks about the pod  it is blocked for five minutes, after `outrank.grace`
-    no eviction would help, by its word  the pod is barred until kube-scheduler says something else
+    no eviction would help, by its word  the pod is barred until kube-scheduler's word leaves hope in them
     an eviction is refused for good      the victim is spared: 5, 10, 20, 40, at most 60 minutes
 
 Nobody is evicted, and no room is kept, for a pod that is blocked or barred. All but the last is forgotten after a
@@ -18,6 +18,7 @@ from gpuyard.engine.kube.times import moment
 from gpuyard.engine.model import Offer
 from gpuyard.extender.ledger import Entry
 from gpuyard.extender.planner.plans import Plan
+from gpuyard.extender.planner.verdicts import evictions_may_help
 
 FORGET = 300.0
 """Seconds for which a refused place is not tried again, and a pod that nobody asks about is not counted on."""
@@ -84,7 +85,7 @@ class Refusals:
         self._idle = stay | fresh
 
     def renew(self, entries: Mapping[str, Entry], now: float) -> None:
-        """Forget what concerns pods that are gone, what is long over, and whom kube-scheduler speaks of otherwise."""
+        """Forget what concerns pods that are gone, what is long over, and whom evictions may help by now."""
         for of in (self._struck, self._spared):
             for key, one in list(of.items()):
                 if not _is_known(key, one.uid, entries) or now >= one.until + LONGEST:
@@ -95,7 +96,7 @@ class Refusals:
     # --- what follows ---
 
     def has_news(self, entries: Mapping[str, Entry]) -> bool:
-        """Whether kube-scheduler speaks otherwise of a pod that is barred."""
+        """Whether kube-scheduler speaks so of a pod that is barred that evictions may help it."""
         return any(not _is_still_said(key, one, entries) for key, one in self._barred.items())
 
     @property
@@ -151,4 +152,8 @@ def _is_known(key: str, uid: str, entries: Mapping[str, Entry]) -> bool:
 
 
 def _is_still_said(key: str, barred: _Barred, entries: Mapping[str, Entry]) -> bool:
-    return _is_known(key, barred.uid, entries) and entries[key].seen.verdict == barred.verdict
+    """Whether evictions are still in vain: of how many nodes the verdict speaks makes no difference."""
+    if not _is_known(key, barred.uid, entries):
+        return False
+    said = entries[key].seen.verdict
+    return said == barred.verdict or (said is not None and not evictions_may_help(said))

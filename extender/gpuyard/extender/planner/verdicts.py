@@ -1,10 +1,12 @@
 """What kube-scheduler's word on a pod says about evictions: whether they would help it at all.
 
     0/4 nodes are available: 3 Insufficient nvidia.com/gpu, 1 node(s) had untolerated taint(s). …    they may
+    0/4 nodes are available: 4 node(s) didn't have free ports for the requested pod ports. …         they may
     0/4 nodes are available: 4 node(s) didn't match pod affinity rules. …                            they do not
     0/4 nodes are available: persistentvolumeclaim "data" not found. …                               they do not
 
 A list of causes begins with a number. Without a list, no node was looked at: something of the pod itself is missing.
+Only of the causes named here is it known that they stay whoever leaves. Of any other, evictions may be the cure.
 """
 
 import re
@@ -14,8 +16,29 @@ _CAUSES = re.compile(r"(?:^|, )\d+ ")
 _AFTERTHOUGHT = "preemption: 0/"
 """What follows tells why kube-scheduler itself evicts nobody: in words of its own, which say nothing of ours."""
 
-_OF_NODE = "node(s) "
-"""So begins every cause that other pods' GPUs have no part in: taints, labels, volumes, ports, affinity."""
+_LASTING = tuple(
+    f"node(s) {cause}"
+    for cause in (
+        "didn't match Pod's node affinity",
+        "didn't match node selector",
+        "didn't match the requested node name",
+        "didn't match pod affinity rules",
+        "didn't match pod topology spread constraints (missing required label)",
+        "had untolerated taint",
+        "had taint",
+        "were unschedulable",
+        "had unknown conditions",
+        "had volume node affinity conflict",
+        "had no available volume zone",
+        "didn't find available persistent volumes to bind",
+        "did not have enough free storage",
+        "unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+    )
+)
+"""So begin the causes that pods have no part in by standing there: labels, taints, volumes, pods that are missing."""
+
+_MISSING = re.compile(r"volume|claim|storageclass|pod affinity terms conflict", re.IGNORECASE)
+"""What a pod itself may lack, or ask for in vain."""
 
 
 def evictions_may_help(verdict: str) -> bool:
@@ -25,5 +48,5 @@ def evictions_may_help(verdict: str) -> bool:
         return True
     told = verdict[head.end() :].partition(_AFTERTHOUGHT)[0]
     if not told[:1].isdigit():
-        return False
-    return any(not cause.startswith(_OF_NODE) for cause in _CAUSES.split(told)[1:])
+        return _MISSING.search(told) is None
+    return any(not cause.startswith(_LASTING) for cause in _CAUSES.split(told)[1:])
