@@ -112,6 +112,25 @@ def cluster() -> list[Json]:
             "spec": {"selector": {"matchLabels": {"app": "x"}}},
             "status": {"disruptionsAllowed": 1},
         },
+        _api(
+            "Plan",
+            "gpuyard.io/v1alpha1",
+            "plan-1",
+            spec={
+                "promises": [
+                    {
+                        "pod": "default/expected",
+                        "owner": "u",
+                        "workload": "default/expected",
+                        "shape": {"gpus": 1, "cpu": 100, "selector": [["zone", "a"]]},
+                        "node": "node-1",
+                        "queue": "team-a",
+                        "priority": 75,
+                    }
+                ]
+            },
+            status={"state": "Clearing"},
+        ),
         pod("m", 1, notes=gang, labels={"kai.scheduler/subgroup-name": "master"}),
         pod("w", 1, notes=gang, labels={"kai.scheduler/subgroup-name": "worker"}),
         with_meta(pod("t-0", 1, "team-b"), **job),

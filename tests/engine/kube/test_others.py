@@ -96,3 +96,27 @@ def test_a_promise_that_cannot_be_read_is_a_fault() -> None:
     heard = Heard()
     assert promises(plan(None, {"gpus": "two"}), heard) == []
     assert [field for field, _ in heard] == ["spec.promises[0].shape.gpus"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "field", "why"),
+    [
+        ({"gpus": -8}, ".gpus", "-8 is less than 0"),
+        ({"gpus": 1, "cpu": -1}, ".cpu", "-1 is less than 0"),
+        ({"memory": -1}, ".memory", "-1 is less than 0"),
+        ({"gpu_memory": -5}, ".gpu_memory", "-5 is less than 0"),
+        ({"fraction": 1001}, ".fraction", "1001 is more than 1000"),
+        ({"fraction": 500, "devices": 0}, ".devices", "0 is less than 1"),
+        ({"fraction": 500, "devices": 4097}, ".devices", "4097 is more than 4096"),
+        ({"gpus": 1, "fraction": 500}, "", "only one of gpus, fraction and gpu_memory may be set"),
+    ],
+)
+def test_a_promise_of_what_no_pod_can_ask_for_is_a_fault(shape: Json, field: str, why: str) -> None:
+    heard = Heard()
+    assert promises(plan(None, shape), heard) == []
+    assert list(heard) == [(f"spec.promises[0].shape{field}", why)]
+
+
+@pytest.mark.parametrize("shape", [{"fraction": 1000, "devices": 4096}, {"gpus": 0}, {"gpu_memory": 1}])
+def test_a_promise_of_the_least_and_of_the_most_stands(shape: Json) -> None:
+    assert len(promises(plan(None, shape), Heard())) == 1

@@ -1,16 +1,27 @@
 """Disruption budgets, topologies, plans: what stands beside queues and workloads."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.faults import Complain
 from gpuyard.engine.kube.meta import explained, key_of, name_of
 from gpuyard.engine.kube.selectors import selector
-from gpuyard.engine.model import Budget, Labels, Pod, Promise, Requirement, Shape, Topology
+from gpuyard.engine.model import GPU, Budget, Labels, Pod, Promise, Requirement, Shape, Topology
 
 _FINISHED = frozenset({"Kept", "Impossible", "Expired"})
 _shape = msgspec.json.Decoder(Shape)
+
+_MOST_DEVICES = 4096
+_AMOUNTS: Mapping[str, tuple[int, int | None]] = {
+    "gpus": (0, None),
+    "fraction": (0, GPU),
+    "gpu_memory": (0, None),
+    "devices": (1, _MOST_DEVICES),
+    "cpu": (0, None),
+    "memory": (0, None),
+}
+"""The least and the most of each amount of a promised shape: less than nothing would make room for others."""
 
 
 def budget(seen: objects.PodDisruptionBudget, pods: Iterable[Pod], complain: Complain) -> Budget:
@@ -55,6 +66,11 @@ def _promise(plan: str, seen: objects.PlanPromise, field: str, complain: Complai
     except msgspec.DecodeError as error:
         complain(*explained(error, f"{field}.shape"))
         return None
+    wrong = list(_impossible(shape))
+    for part, why in wrong:
+        complain(f"{field}.shape{part}", why)
+    if wrong:
+        return None
     return Promise(
         plan=plan,
         pod=seen.pod,
@@ -66,3 +82,15 @@ def _promise(plan: str, seen: objects.PlanPromise, field: str, complain: Complai
         queue=seen.queue,
         priority=seen.priority,
     )
+
+
+def _impossible(shape: Shape) -> Iterator[tuple[str, str]]:
+    """What no pod can ask for, by field of the shape: nobody but us writes plans, but anybody may give one."""
+    for name, (least, most) in _AMOUNTS.items():
+        value = getattr(shape, name)
+        if value < least:
+            yield f".{name}", f"{value} is less than {least}"
+        elif most is not None and value > most:
+            yield f".{name}", f"{value} is more than {most}"
+    if sum(map(bool, (shape.gpus, shape.fraction, shape.gpu_memory))) > 1:
+        yield "", "only one of gpus, fraction and gpu_memory may be set"
