@@ -1,14 +1,21 @@
 """`gpuyard doctor`: what it says, and by which exit code. Each check is shown on a real cluster in tests/cluster."""
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from gpuyard.cli import bypass, wiring
+from gpuyard.cli import bypass, scraping, wiring
+from gpuyard.cli.findings import Finding
+from gpuyard.cli.patient import Patient, examined
+from gpuyard.common.kube.access import Access
+from gpuyard.common.kube.client import Client
+from gpuyard.common.kube.errors import UnreachableError
 
 from tests.cli.cluster import cluster
 from tests.cli.shell import Run, run
@@ -77,12 +84,12 @@ def test_a_cluster_without_gpus_is_told_where_some_can_be_had(tmp_path: Path) ->
 
 
 @contextmanager
-def probes(page: str) -> Iterator[str]:
-    """The address of an extender that is ready and has this page of metrics."""
+def probes(page: str, other: str = "ok\n") -> Iterator[str]:
+    """The address of an extender that is ready and has this page of metrics; what it answers to all else."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            body = (page if self.path == "/metrics" else "ok\n").encode()
+            body = (page if self.path == "/metrics" else other).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
@@ -133,6 +140,89 @@ def test_a_pod_that_got_gpus_while_nobody_asked_is_found(tmp_path: Path, calls: 
 def test_an_address_where_nobody_answers_is_told(tmp_path: Path) -> None:
     told = findings(ask(tmp_path, "--extender", "http://127.0.0.1:9", "-o", "json", given=(plain(),)))
     assert [each["status"] for each in told if each["check"] in (wiring.ANSWERS, wiring.ASKS)] == ["fail", "warn"]
+
+
+@pytest.mark.parametrize("answer", ["<html>", "[]", '{"data": {"result": [1]}}', '"data"', '{"data": null}'])
+def test_what_answers_and_is_no_prometheus_is_told(tmp_path: Path, answer: str) -> None:
+    with probes(page(3, MORNING), answer) as url:
+        asked = ("--extender", url, "--prometheus", url, "-o", "json")
+        told = findings(ask(tmp_path, *asked, given=(plain(),)))
+    [found] = [each for each in told if each["check"] == scraping.SCRAPED]
+    assert (found["status"], found["remedy"]) == ("fail", "name the address of Prometheus itself")
+    assert "is no Prometheus" in found["seen"]
+
+
+def test_a_prometheus_that_has_the_metrics_is_well(tmp_path: Path) -> None:
+    series = '{"status": "success", "data": {"resultType": "vector", "result": [{"metric": {}, "value": [1.5, "2"]}]}}'
+    with probes(page(3, MORNING), series) as url:
+        told = findings(ask(tmp_path, "--extender", url, "--prometheus", url, "-o", "json", given=(plain(),)))
+    [found] = [each for each in told if each["check"] == scraping.SCRAPED]
+    assert (found["status"], found["seen"]) == ("ok", f"{url} has those of 2 extenders")
+
+
+# --- a doctor that stumbles ---
+
+
+async def stumbling(_: Patient) -> list[Finding]:
+    """Meet what nobody had thought of."""
+    raise KeyError("spec")
+
+
+async def unreachable(_: Patient) -> list[Finding]:
+    """Ask a cluster that is not there any more."""
+    raise UnreachableError("gone")
+
+
+def patient() -> Patient:
+    """One whom nobody asks."""
+    return Patient(Client(Access("http://127.0.0.1:9")))
+
+
+async def test_a_check_that_breaks_names_itself_and_does_not_keep_the_others_back() -> None:
+    [found] = await examined(patient(), "the check", stumbling)
+    assert (found.check, found.status) == ("the check", "warn")
+    assert "KeyError: 'spec'" in found.seen
+
+
+async def test_a_cluster_that_does_not_answer_is_no_finding() -> None:
+    with pytest.raises(UnreachableError):
+        await examined(patient(), "the check", unreachable)
+
+
+# --- one extender, by design or by mishap ---
+
+
+def extender() -> Json:
+    ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+    made = pod("extender-1", 0, queue=None, namespace="gpuyard", on="node-1", status=ready)
+    made["metadata"]["labels"] = {"gpuyard.io/leader": "true"}
+    return made
+
+
+def test_one_extender_alone_is_worth_a_look() -> None:
+    assert wiring.leading([extender()], set()).status == "warn"
+
+
+def test_in_one_pod_with_kube_scheduler_there_is_one_by_design() -> None:
+    found = wiring.leading([extender()], {"gpuyard/extender-1"})
+    assert (found.status, found.remedy) == ("ok", "")
+    assert wiring.leading([extender()], {"kube-system/kube-scheduler"}).status == "warn"
+
+
+@pytest.mark.parametrize("seconds", [90, 86_400 + 90])
+async def test_a_lease_that_nobody_renews_is_told_with_its_whole_age(
+    monkeypatch: pytest.MonkeyPatch, seconds: int
+) -> None:
+    renewed = (datetime.now(UTC) - timedelta(seconds=seconds)).isoformat()
+
+    async def get(*_: object) -> Json:
+        return {"spec": {"renewTime": renewed, "leaseDurationSeconds": 15}}
+
+    monkeypatch.setattr(Patient, "get", get)
+    monkeypatch.setattr(Patient, "extenders", [extender()])
+    [found] = await wiring.lease(patient())
+    [age] = re.findall(r"renewed (\d+) s ago", found.seen)
+    assert int(age) >= seconds
 
 
 # --- pods without a queue ---

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 from gpuyard.cli.findings import Status
-from gpuyard.cli.scheduler_config import NoConfiguration, lint, read
+from gpuyard.cli.scheduler_config import KEYS, NoConfiguration, lint, read
 
+from tests.cli.mutations import VALUES
 from tests.cli.shell import run
 
 if TYPE_CHECKING:
@@ -215,6 +217,97 @@ def test_some_profile_has_to_be_one_whose_pods_are_governed(profiles: list[Json]
     assert failing(changed(lambda given: given.update(profiles=profiles))) == found
 
 
+# --- what somebody may have written by mistake ---
+
+ODD = [value for value in VALUES if value is not None]
+FIELDS = (
+    *(("clientConnection",), ("clientConnection", "kubeconfig"), ("percentageOfNodesToScore",), ("apiVersion",)),
+    *(("profiles",), ("profiles", 0), ("profiles", 0, "schedulerName"), ("profiles", 0, "percentageOfNodesToScore")),
+    *(("extenders",), ("extenders", 0), ("extenders", 0, "tlsConfig", "caFile")),
+    *(("extenders", 0, key) for key in sorted(KEYS)),
+    *(("extenders", 0, "managedResources", 0), ("extenders", 0, "managedResources", 0, "name")),
+    ("extenders", 0, "managedResources", 0, "ignoredByScheduler"),
+)
+"""Where a value may stand."""
+
+
+def written(field: tuple[str | int, ...], value: object) -> Json:
+    """The shipped configuration with this value there."""
+    found = config(tlsConfig={"caFile": "/ca"})
+    holder: Any = found
+    for key in field[:-1]:
+        holder = holder[key]
+    holder[field[-1]] = value
+    return found
+
+
+@pytest.mark.parametrize("field", FIELDS, ids=lambda field: ".".join(map(str, field)))
+def test_whatever_stands_in_a_field_something_is_said_of_it(field: tuple[str | int, ...]) -> None:
+    for value in (*ODD, 0x10**6000, "http://[::1/scheduler", "http://10.96.0.77:bad/scheduler"):
+        assert lint(written(field, value), "file"), value
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        (("clientConnection",), "x"),
+        (("percentageOfNodesToScore",), [1]),
+        (("profiles", 0), "x"),
+        (("extenders", 0, "tlsConfig"), True),
+        (("extenders", 0, "weight"), True),
+        (("extenders", 0, "ignorable"), "false"),
+        (("extenders", 0, "urlPrefix"), "http://[::1/scheduler"),
+        (("extenders", 0, "urlPrefix"), "http://10.96.0.77:bad/scheduler"),
+    ],
+)
+def test_a_value_that_kube_scheduler_cannot_read_is_a_failure(field: tuple[str | int, ...], value: object) -> None:
+    name = re.sub(r"\.(\d+)", r"[\1]", ".".join(map(str, field)))
+    given = written(field, value)
+    if field[-1] != "tlsConfig":
+        del given["extenders"][0]["tlsConfig"]
+    assert failing(given) == [name]
+
+
+@pytest.mark.parametrize("data", ["[1]", "x", "{a: [1]}", "{a: null}"])
+def test_a_config_map_that_holds_something_else_holds_no_configuration(data: str) -> None:
+    with pytest.raises(NoConfiguration, match="but ConfigMap"):
+        read(f"kind: ConfigMap\ndata: {data}".encode())
+
+
+def test_keys_of_other_types_are_named() -> None:
+    given = config()
+    given["extenders"][0] |= {1: "x", None: "y", "colour": "z"}
+    assert "extenders[0].1" in failing(given)
+
+
+def test_on_a_control_plane_kube_scheduler_needs_a_kubeconfig() -> None:
+    given = changed(lambda found: found.pop("clientConnection"))
+    assert flaws(given) == [("clientConnection.kubeconfig", Status.WARN)]
+    assert [found.status for found in lint(given, "file", in_pod=True)] == [Status.OK]
+
+
+@pytest.mark.parametrize(
+    ("of_all", "own", "field"),
+    [
+        (100, 50, "profiles[1].percentageOfNodesToScore"),
+        (100, 0, "profiles[1].percentageOfNodesToScore"),
+        (50, 100, "percentageOfNodesToScore"),
+        (None, 100, "percentageOfNodesToScore"),
+    ],
+)
+def test_a_share_of_its_own_counts_before_that_of_all(of_all: int | None, own: int, field: str) -> None:
+    def change(found: Json) -> None:
+        found["percentageOfNodesToScore"] = of_all
+        found["profiles"][1]["percentageOfNodesToScore"] = own
+
+    assert flaws(changed(change)) == [(field, Status.WARN)]
+
+
+def test_how_many_nodes_a_profile_looks_at_that_is_not_governed_is_its_own_affair() -> None:
+    other = {"schedulerName": "mine", "percentageOfNodesToScore": 5}
+    assert flaws(changed(lambda found: found["profiles"].append(other))) == []
+
+
 def test_all_nodes_have_to_be_looked_at_by_the_profile_or_by_all_of_them() -> None:
     def none(given: Json) -> None:
         del given["percentageOfNodesToScore"]
@@ -257,6 +350,7 @@ def test_it_may_stand_in_a_config_map_as_well() -> None:
     [
         (b"", "but nothing"),
         (b"a: [", "it is not YAML"),
+        (b"- " * 50_000, "it is not YAML: nested deeper than 100 levels"),
         (b"a: !!bool soon", "it is not YAML"),
         (b"kind: Pod", "but Pod"),
         (b"kind: ConfigMap", "but ConfigMap"),

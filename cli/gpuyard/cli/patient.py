@@ -7,7 +7,7 @@ import aiohttp
 from gpuyard.cli.findings import Finding, Status
 from gpuyard.cli.scheduler_config import GPU, PART
 from gpuyard.common.kube.client import EVERYTHING, Client, Json, Selector
-from gpuyard.common.kube.errors import ApiError
+from gpuyard.common.kube.errors import ApiError, KubeError
 from gpuyard.common.kube.resources import PODS, Address, Resource
 from gpuyard.engine.kube.workloads import SCHEDULERS
 
@@ -165,13 +165,18 @@ async def fetched(url: str) -> str:
 
 
 async def examined(patient: Patient, name: str, check: Check) -> list[Finding]:
-    """What a check finds; that it could not look if it was not allowed to."""
+    """What a check finds; that it could not look if it was not allowed to, or met what nobody had thought of."""
     try:
         return await check(patient)
     except ApiError as error:
         if error.status != HTTPStatus.FORBIDDEN:
             raise
         return [Finding(name, Status.WARN, f"could not be looked at: {error}", "ask for the right to read that")]
+    except KubeError:
+        raise
+    except Exception as error:  # noqa: BLE001 - one check must not keep back what the others found
+        seen = f"could not be looked at: {type(error).__name__}: {error}"
+        return [Finding(name, Status.WARN, seen, "that is a fault of gpuyard; the other checks have looked")]
 
 
 def _ended(pod: Json) -> bool:

@@ -7,8 +7,9 @@ quota, or wait for ever.
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from ipaddress import ip_address
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import yaml
 from gpuyard.cli.findings import Finding, Status
@@ -36,6 +37,25 @@ _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6,
 _DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(h|ms|m|s|us|µs|ns)")
 
 
+_TEXT, _YES_OR_NO, _NUMBER, _LIST = "text", "true or false", "a number", "a list"
+_PYTHON = {_TEXT: str, _YES_OR_NO: bool, _NUMBER: int, _LIST: list}
+_CONFIGURATION = {"percentageOfNodesToScore": _NUMBER, "profiles": _LIST}
+_CONNECTION, _PROFILE = {"kubeconfig": _TEXT}, {"schedulerName": _TEXT, "percentageOfNodesToScore": _NUMBER}
+_EXTENDER = {
+    **dict.fromkeys((*VERBS, "urlPrefix", "bindVerb"), _TEXT),
+    **dict.fromkeys(("nodeCacheCapable", "ignorable", "enableHTTPS"), _YES_OR_NO),
+    "weight": _NUMBER,
+    "managedResources": _LIST,
+}
+_TLS = {
+    **dict.fromkeys(("serverName", "caFile", "caData", "certFile", "certData", "keyFile", "keyData"), _TEXT),
+    "insecure": _YES_OR_NO,
+}
+_RESOURCE = {"name": _TEXT, "ignoredByScheduler": _YES_OR_NO}
+_LARGEST = 2**31 - 1
+_WIDTH = 60
+
+
 class Flaw(NamedTuple):
     """What is wrong with a field."""
 
@@ -53,7 +73,7 @@ def read(text: bytes) -> Json:
     """The configuration in a file, which may also be a ConfigMap that holds it; raises `NoConfiguration`."""
     try:
         documents = [each for each in yaml.load_all(text, ShallowLoader) if isinstance(each, dict)]
-    except (yaml.YAMLError, ValueError, AttributeError, LookupError) as error:
+    except (yaml.YAMLError, ValueError, AttributeError, LookupError, RecursionError) as error:
         raise NoConfiguration(f"it is not YAML: {' '.join(str(error).split())}") from None
     for document in documents:
         if document.get("kind") == KIND:
@@ -65,23 +85,80 @@ def read(text: bytes) -> Json:
 
 
 def _held(config_map: Json) -> Json | None:
-    for value in (config_map.get("data") or {}).values():
-        if KIND in str(value):
-            return read(str(value).encode())
+    data = config_map.get("data")
+    for value in data.values() if isinstance(data, dict) else ():
+        if isinstance(value, str) and KIND in value:
+            return read(value.encode(errors="replace"))
     return None
 
 
-def lint(config: Json, check: str) -> list[Finding]:
-    """All that is wrong with a configuration; one finding that all is well if nothing is."""
-    flaws = list(_flaws(config))
+def lint(config: Json, check: str, *, in_pod: bool = False) -> list[Finding]:
+    """All that is wrong with a configuration; one finding that all is well if nothing is.
+
+    `in_pod`: it is known to be that of a pod, which needs no kubeconfig.
+    """
+    flaws = list(_mistyped(config)) or list(_flaws(config, in_pod=in_pod))
     if not flaws:
         return [Finding(check, Status.OK, "kube-scheduler asks gpuyard about every pod that wants GPUs")]
     return [Finding(check, flaw.status, f"{flaw.field}: {flaw.seen}", flaw.remedy) for flaw in flaws]
 
 
-def _flaws(config: Json) -> Iterator[Flaw]:
+# --- types: kube-scheduler does not start with others, and what is looked at below relies on them ---
+
+
+def _mistyped(config: Json) -> Iterator[Flaw]:
+    yield from _within("", config, _CONFIGURATION)
+    yield from _within("clientConnection", config.get("clientConnection"), _CONNECTION)
+    for field, profile in _each("profiles", config.get("profiles")):
+        yield from _within(field, profile, _PROFILE)
+    for field, extender in _each("extenders", config.get("extenders")):
+        if isinstance(extender, dict):
+            yield from _of_extender(field, extender)
+
+
+def _of_extender(field: str, extender: Json) -> Iterator[Flaw]:
+    yield from _within(field, extender, _EXTENDER)
+    yield from _within(f"{field}.tlsConfig", extender.get("tlsConfig"), _TLS)
+    for inner, resource in _each(f"{field}.managedResources", extender.get("managedResources")):
+        yield from _within(inner, resource, _RESOURCE)
+
+
+def _each(field: str, given: object) -> Iterator[tuple[str, object]]:
+    for index, one in enumerate(given if isinstance(given, list) else ()):
+        yield f"{field}[{index}]", one
+
+
+def _within(field: str, given: object, types: Mapping[str, str]) -> Iterator[Flaw]:
+    if isinstance(given, dict):
+        for key, wanted in types.items():
+            if not _is(given.get(key), wanted):
+                yield _other_type(f"{field}.{key}".lstrip("."), given[key], wanted)
+    elif given is not None:
+        yield _other_type(field, given, "fields with their values")
+
+
+def _is(value: object, wanted: str) -> bool:
+    # A truth value is an int to Python, but not to kube-scheduler.
+    fits = type(value) is _PYTHON[wanted]
+    return value is None or (fits and not (isinstance(value, int) and abs(value) > _LARGEST))
+
+
+def _other_type(field: str, value: object, wanted: str) -> Flaw:
+    return Flaw(field, f"is {_shown(value)}: kube-scheduler does not start", f"write {wanted}")
+
+
+def _shown(value: object) -> str:
+    """As it is written, as far as that is short."""
+    try:
+        text = repr(value)
+    except ValueError:
+        text = "a very large number"
+    return text if len(text) <= _WIDTH else f"{text[:_WIDTH]}..."
+
+
+def _flaws(config: Json, *, in_pod: bool) -> Iterator[Flaw]:
     if (found := config.get("apiVersion")) != API_VERSION:
-        yield Flaw("apiVersion", f"is {found}", f"write {API_VERSION}")
+        yield Flaw("apiVersion", f"is {found if isinstance(found, str) else _shown(found)}", f"write {API_VERSION}")
     yield from _profiles(config)
     given = config.get("extenders") or []
     if not isinstance(given, list) or not all(isinstance(each, dict) for each in given):
@@ -98,6 +175,13 @@ def _flaws(config: Json) -> Iterator[Flaw]:
         # In a pod of its own, which needs no kubeconfig, kube-scheduler asks the cluster's DNS.
         if (config.get("clientConnection") or {}).get("kubeconfig"):
             yield from _name(f"extenders[{index}]", given[index])
+        elif not in_pod and _is_elsewhere(_parts(given[index]).hostname or ""):
+            yield Flaw(
+                "clientConnection.kubeconfig",
+                "is not set: only a kube-scheduler in a pod needs none",
+                "write its path, such as /etc/kubernetes/scheduler.conf; --kubeconfig does not count beside --config",
+                Status.WARN,
+            )
 
 
 # --- profiles ---
@@ -112,21 +196,32 @@ def _profiles(config: Json) -> Iterator[Flaw]:
     if names.keys().isdisjoint(SCHEDULERS):
         found, served = ", ".join(map(str, names)), " or ".join(SCHEDULERS)
         yield Flaw("profiles", f"pods of {found} are not governed by queues", f"name one of the profiles {served}")
-    shares = [config.get("percentageOfNodesToScore"), *(each.get("percentageOfNodesToScore") for each in profiles)]
-    if not {100} & set(shares):
-        yield Flaw(
-            "percentageOfNodesToScore",
-            f"is {shares[0] or 'not set'}: from 100 nodes on, gpuyard is asked about a sample of them only",
-            "write 100, or a pod may wait although a node that was not in the sample has room",
-            Status.WARN,
-        )
+    yield from _samples(config.get("percentageOfNodesToScore"), profiles)
+
+
+def _samples(of_all: object, profiles: Sequence[Json]) -> Iterator[Flaw]:
+    """The share of nodes that each profile whose pods are governed looks at: its own, or else that of all."""
+    key = "percentageOfNodesToScore"
+    found: dict[str, object] = {}
+    for index, profile in enumerate(profiles):
+        if (profile.get("schedulerName") or SCHEDULERS[0]) in SCHEDULERS:
+            own = profile.get(key)
+            found |= {key: of_all} if own is None else {f"profiles[{index}].{key}": own}
+    for field, share in found.items():
+        if share != 100:  # noqa: PLR2004 - per cent
+            yield Flaw(
+                field,
+                f"is {share or 'not set'}: from 100 nodes on, gpuyard is asked about a sample of them only",
+                "write 100, or a pod may wait although a node that was not in the sample has room",
+                Status.WARN,
+            )
 
 
 # --- what kube-scheduler itself checks when it starts, of every extender ---
 
 
 def _of_any(field: str, extender: Json) -> Iterator[Flaw]:
-    for key in sorted(extender.keys() - KEYS):
+    for key in sorted(extender.keys() - KEYS, key=str):
         near = next((known for known in KEYS if known.lower() == str(key).lower()), "")
         remedy = (
             f"write {near}" if near else "take it away: kube-scheduler does not start with a key that it does not know"
@@ -169,7 +264,7 @@ def _between(extenders: Iterable[Json]) -> Iterator[Flaw]:
 def _tls(field: str, extender: Json) -> Iterator[Flaw]:
     tls = extender.get("tlsConfig") or {}
     authority = bool(tls.get("caFile") or tls.get("caData"))
-    secure = urlsplit(str(extender.get("urlPrefix") or "")).scheme == "https"
+    secure = _parts(extender).scheme == "https"
     if (secure or extender.get("enableHTTPS")) and not authority:
         yield Flaw(
             f"{field}.tlsConfig",
@@ -211,8 +306,8 @@ def _of_ours(field: str, extender: Json) -> Iterator[Flaw]:
 
 def _address(field: str, extender: Json) -> Iterator[Flaw]:
     prefix = str(extender.get("urlPrefix") or "")
-    parts = urlsplit(prefix)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    parts = _parts(extender)
+    if parts.scheme not in ("http", "https") or not parts.hostname or not _has_port(parts):
         yield Flaw(f"{field}.urlPrefix", f"{prefix or 'nothing'} is no address", f"write http://ADDRESS:8080/{PATH}")
         return
     if not parts.path.rstrip("/").endswith(f"/{PATH}"):
@@ -220,7 +315,7 @@ def _address(field: str, extender: Json) -> Iterator[Flaw]:
 
 
 def _name(field: str, extender: Json) -> Iterator[Flaw]:
-    host = urlsplit(str(extender.get("urlPrefix") or "")).hostname or ""
+    host = _parts(extender).hostname or ""
     if host.endswith((".svc", ".svc.cluster.local")):
         yield Flaw(
             f"{field}.urlPrefix",
@@ -282,7 +377,7 @@ def _timeout(field: str, written: object) -> Iterator[Flaw]:
         return
     seconds = _seconds(written)
     if seconds is None:
-        yield Flaw(field, f"{written!r} is no duration: kube-scheduler does not start", "write 2s")
+        yield Flaw(field, f"{_shown(written)} is no duration: kube-scheduler does not start", "write 2s")
     elif not SHORTEST <= seconds <= LONGEST:
         harm = "answers are given up too soon" if seconds < SHORTEST else "a hung call holds all GPU pods up"
         yield Flaw(field, f"is {written}: {harm}", "write 2s", Status.WARN)
@@ -293,9 +388,34 @@ def _timeout(field: str, written: object) -> Iterator[Flaw]:
 
 def _ours(extenders: Sequence[Json]) -> list[int]:
     """Which of them are gpuyard: by the address; where none has ours, by what they are asked about."""
-    paths = [urlsplit(str(each.get("urlPrefix") or "")).path.rstrip("/") for each in extenders]
+    paths = [_parts(each).path.rstrip("/") for each in extenders]
     named = [index for index, path in enumerate(paths) if path.endswith(f"/{PATH}")]
     return named or [index for index, each in enumerate(extenders) if not {GPU, PART}.isdisjoint(_managed(each))]
+
+
+def _parts(extender: Json) -> SplitResult:
+    """Its address; one without scheme or host where it cannot be read."""
+    prefix = str(extender.get("urlPrefix") or "")
+    try:
+        return urlsplit(prefix)
+    except ValueError:
+        return SplitResult("", "", prefix, "", "")
+
+
+def _has_port(parts: SplitResult) -> bool:
+    """Whether its port is one, or the usual one is meant."""
+    try:
+        return parts.port is None or parts.port > 0
+    except ValueError:
+        return False
+
+
+def _is_elsewhere(host: str) -> bool:
+    """Whether it is the address of another machine, as one writes it on a control plane; pods ask by a name."""
+    try:
+        return not ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _resources(extender: Json) -> list[Json]:
@@ -313,14 +433,15 @@ def _is_extended(name: str) -> bool:
     return bool(slash and rest and not native and not name.startswith("requests."))
 
 
-def _number(written: object) -> float:
-    return float(written) if isinstance(written, int | float) else 0.0
+def _number(written: object) -> int:
+    return written if isinstance(written, int) else 0
 
 
 def _seconds(written: object) -> float | None:
     """A duration as Go writes it; None if it is none."""
-    text = str(written)
-    parts = _DURATION.findall(text)
-    if not isinstance(written, str) or not parts or "".join(map("".join, parts)) != text:
+    if not isinstance(written, str):
+        return None
+    parts = _DURATION.findall(written)
+    if not parts or "".join(map("".join, parts)) != written:
         return None
     return sum(float(number) * _UNITS[unit] for number, unit in parts)

@@ -15,6 +15,20 @@ _MONITOR = "gpuyard-extender"
 _APPLY = "`kubectl apply -k manifests/monitoring/extender`, where the Prometheus operator runs"
 
 
+class _Series(msgspec.Struct, frozen=True):
+    value: tuple[float, str]
+
+
+class _Result(msgspec.Struct, frozen=True):
+    result: tuple[_Series, ...]
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    """What Prometheus answers to an instant query."""
+
+    data: _Result
+
+
 async def scraped(patient: Patient) -> list[Finding]:
     """What Prometheus says, or else whether it is told to look."""
     if not patient.has_extender:
@@ -33,7 +47,10 @@ async def _asked(prometheus: str) -> Finding:
     text = await fetched(f"{prometheus}/api/v1/query?{urlencode({'query': QUERY})}")
     if not text:
         return Finding(SCRAPED, Status.FAIL, f"{prometheus} does not answer", "name the address of Prometheus itself")
-    found = (msgspec.json.decode(text).get("data") or {}).get("result") or []
+    try:
+        found = msgspec.json.decode(text, type=_Answer).data.result
+    except msgspec.MsgspecError:
+        return Finding(SCRAPED, Status.FAIL, f"{prometheus} is no Prometheus", "name the address of Prometheus itself")
     if not found:
         return Finding(SCRAPED, Status.FAIL, f"{prometheus} has no metrics of an extender", _APPLY)
-    return Finding(SCRAPED, Status.OK, f"{prometheus} has those of {found[0]['value'][1]} extenders")
+    return Finding(SCRAPED, Status.OK, f"{prometheus} has those of {found[0].value[1]} extenders")

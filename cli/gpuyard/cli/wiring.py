@@ -1,7 +1,7 @@
 """`gpuyard doctor`: is kube-scheduler told to ask the extender, does it ask, and does one extender answer?"""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import UTC, datetime, timedelta
 
 from gpuyard.cli import scheduler_config
@@ -28,20 +28,24 @@ async def told(patient: Patient) -> list[Finding]:
     """What is known of the configuration of each kube-scheduler."""
     if not patient.has_extender:
         return []
-    found = [finding for pod in patient.schedulers for finding in await _of_scheduler(patient, pod)]
-    if not found:
+    each = [(pod, await _of_scheduler(patient, pod)) for pod in patient.schedulers]
+    if not each:
         seen = "none runs as a pod here, so that nothing is known of its configuration"
         return [Finding(TOLD, Status.OK, f"{seen}; `gpuyard doctor scheduler-config FILE` reads it")]
     # Of several schedulers only those that are to serve GPU pods have to be told.
-    configured = [each for each in found if each.remedy != _CONFIGURE]
-    return configured or found
+    configured = [found for pod, found in each if _config_of(pod)]
+    return [finding for found in configured or [found for _, found in each] for finding in found]
 
 
 _CONFIGURE = f"give it manifests/kube-scheduler/config.yaml as --config, {DOCS}"
 
 
+def _config_of(pod: Json) -> str:
+    return option(command_of(pod, "kube-scheduler") or (), "--config")
+
+
 async def _of_scheduler(patient: Patient, pod: Json) -> list[Finding]:
-    name, file = pod["metadata"]["name"], option(command_of(pod, "kube-scheduler") or (), "--config")
+    name, file = pod["metadata"]["name"], _config_of(pod)
     if not file:
         return [Finding(TOLD, Status.FAIL, f"pod {name} has no --config, so that it asks nobody", _CONFIGURE)]
     source = _mounted(pod, file)
@@ -55,7 +59,7 @@ async def _of_scheduler(patient: Patient, pod: Json) -> list[Finding]:
 def _linted(about: str, held: Json, file: str) -> list[Finding]:
     text = (held.get("data") or {}).get(file, "")
     try:
-        flaws = scheduler_config.lint(scheduler_config.read(text.encode()), TOLD)
+        flaws = scheduler_config.lint(scheduler_config.read(text.encode()), TOLD, in_pod=True)
     except scheduler_config.NoConfiguration as error:
         return [Finding(TOLD, Status.FAIL, f"{about}, {file}: {error}", _CONFIGURE)]
     return [Finding(TOLD, each.status, f"{about}: {each.seen}", each.remedy) for each in flaws]
@@ -117,7 +121,8 @@ async def answers(patient: Patient) -> list[Finding]:
     if not patient.extenders:
         remedy = f"look at `kubectl get deployments,replicasets,events -n {NAMESPACE}`"
         return [Finding(ANSWERS, Status.FAIL, "no pod of it runs: pods that ask for GPUs wait", remedy)]
-    return [_leader(patient.extenders), *await _lease(patient)]
+    beside = {key_of(pod) for pod in patient.schedulers}
+    return [leading(patient.extenders, beside), *await lease(patient)]
 
 
 async def _outside(url: str) -> Finding:
@@ -127,7 +132,8 @@ async def _outside(url: str) -> Finding:
     return Finding(ANSWERS, Status.FAIL, f"{url}/readyz does not say that it is ready", remedy)
 
 
-def _leader(pods: list[Json]) -> Finding:
+def leading(pods: list[Json], with_scheduler: Collection[str]) -> Finding:
+    """Whether one of these pods leads and another stands by."""
     names = [pod["metadata"]["name"] for pod in pods if leads(pod)]
     ready = [pod["metadata"]["name"] for pod in pods if condition(pod, "Ready").get("status") == "True"]
     logs = f"look at `kubectl logs -n {pods[0]['metadata']['namespace']} {pods[0]['metadata']['name']}`"
@@ -136,19 +142,23 @@ def _leader(pods: list[Json]) -> Finding:
         return Finding(ANSWERS, Status.FAIL, seen, logs)
     if names[0] not in ready:
         return Finding(ANSWERS, Status.FAIL, f"pod {names[0]} leads and is not ready", logs)
+    if len(pods) == 1 and key_of(pods[0]) in with_scheduler:
+        # Of those there are never two: manifests/overlays/one-pod.
+        return Finding(ANSWERS, Status.OK, f"pod {names[0]} leads, in one pod with kube-scheduler")
     if len(ready) == 1:
         remedy = f"two take turns without a gap: `kubectl get pods -n {NAMESPACE}` shows what became of the other"
         return Finding(ANSWERS, Status.WARN, f"pod {names[0]} leads, and none stands by", remedy)
     return Finding(ANSWERS, Status.OK, f"pod {names[0]} leads, {len(ready) - 1} stand by")
 
 
-async def _lease(patient: Patient) -> list[Finding]:
-    lease = await patient.get(LEASES.named(ACCOUNT, patient.extenders[0]["metadata"]["namespace"]))
-    spec = (lease or {}).get("spec") or {}
+async def lease(patient: Patient) -> list[Finding]:
+    """Whether the Lease of the one that leads is kept."""
+    held = await patient.get(LEASES.named(ACCOUNT, patient.extenders[0]["metadata"]["namespace"]))
+    spec = (held or {}).get("spec") or {}
     if not spec.get("renewTime"):
         return []  # one alone has no lease
     age = datetime.now(UTC) - datetime.fromisoformat(spec["renewTime"])
     if age <= timedelta(seconds=_MISSED * spec.get("leaseDurationSeconds", 15)):
         return []
-    seen = f"Lease {ACCOUNT} was renewed {age.seconds} s ago: its holder is gone"
+    seen = f"Lease {ACCOUNT} was renewed {age.total_seconds():.0f} s ago: its holder is gone"
     return [Finding(ANSWERS, Status.FAIL, seen, "look whether its pods reach the API server")]
