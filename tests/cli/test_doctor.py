@@ -245,3 +245,21 @@ def test_a_queue_that_holds_more_than_its_limit_is_found_and_an_unused_one_is_we
 def test_pods_without_gpus_need_no_queue() -> None:
     [found] = bypass.bypassing(reading(node(), queue(), pod("mine"), pod("free", 0, queue=None)).snapshot)
     assert (found.status, found.seen) == ("ok", "1 pods with GPUs, each of a queue")
+
+
+def test_a_pod_of_another_scheduler_is_told_apart_from_one_without_a_queue() -> None:
+    given = (pod("other", 2, schedulerName="volcano"), pod("free", queue=None), pod("mine"))
+    other, free = sorted(bypass.bypassing(reading(node(), queue(), *given).snapshot), key=lambda one: -len(one.seen))
+    assert other.seen == "default/other is placed by volcano, which does not ask gpuyard (2 GPUs)"
+    assert other.remedy.startswith("set schedulerName: default-scheduler")
+    assert free.seen == "default/free has no queue (1 GPUs)"
+
+
+def test_an_object_that_cannot_be_read_does_not_keep_the_doctor_from_the_others(tmp_path: Path) -> None:
+    given = (plain(), queue(limit=1), pod("bad", "many"), pod("free", queue=None, on="node-1"))
+    held = (pod("a", 2, on="node-1"),)
+    with probes(page(3, MORNING)) as url:
+        told = findings(ask(tmp_path, "--extender", url, "-o", "json", given=(*given, *held)))
+    found = {(each["check"], each["status"]) for each in told}
+    assert {(bypass.READ, "fail"), (bypass.GOVERNED, "warn"), (bypass.BOUNDED, "warn")} <= found
+    assert any("default/bad" in each["seen"] for each in told if each["check"] == bypass.READ)

@@ -5,11 +5,12 @@ from time import time
 
 from gpuyard.cli.answer import number
 from gpuyard.cli.findings import Finding, Status
-from gpuyard.cli.live import SOURCE, document, settings, survey
+from gpuyard.cli.live import SOURCE, settings, survey
+from gpuyard.cli.looking import sifted
 from gpuyard.cli.overview import queue_of
 from gpuyard.cli.patient import Patient
 from gpuyard.cli.reading import read
-from gpuyard.engine.kube.faults import Unreadable
+from gpuyard.engine.kube.workloads import SCHEDULERS
 from gpuyard.engine.model import GPU, UNLIMITED, Amounts, Pod
 from gpuyard.engine.snapshot import UNUSED, Snapshot
 
@@ -17,6 +18,7 @@ READ = "queues and pods can be read"
 GOVERNED = "no pod bypasses the queues"
 BOUNDED = "queues keep their limits"
 
+_MEND = "mend that field of it"
 _NAMED = 5
 """So many pods of a finding are named; what goes beyond is counted."""
 
@@ -26,11 +28,12 @@ async def by_queue(patient: Patient) -> list[Finding]:
     if not patient.has_extender:
         return []
     decides, things = await settings(patient.client), await survey(patient.client)
-    try:
-        snapshot, notes = read((), decides, int(time()), (SOURCE, document(things)))
-    except Unreadable as unreadable:
-        return [Finding(READ, Status.FAIL, str(fault), "mend that field of it") for fault in unreadable.faults]
-    told = [Finding(READ, Status.WARN, note.removeprefix("warning: "), "mend that field of it") for note in notes]
+    text, faults = sifted(things, decides)
+    told = [Finding(READ, Status.FAIL, str(fault), _MEND) for fault in faults]
+    if text is None:
+        return told
+    snapshot, notes = read((), decides, int(time()), (SOURCE, text))
+    told += [Finding(READ, Status.WARN, note.removeprefix("warning: "), _MEND) for note in notes]
     told = told or [Finding(READ, Status.OK, f"{len(snapshot.queues)} queues, {len(snapshot.pods)} pods")]
     return [*told, *bypassing(snapshot), *beyond(snapshot)]
 
@@ -41,9 +44,26 @@ def bypassing(snapshot: Snapshot) -> list[Finding]:
     free = sorted(pod.key for pod in pods if not queue_of(snapshot, pod))
     if not free:
         return [Finding(GOVERNED, Status.OK, f"{len(pods)} pods with GPUs, each of a queue")]
-    seen = f"{_listed(free)} {'has' if len(free) == 1 else 'have'} no queue ({_gpus(snapshot, free)} GPUs)"
+    by_scheduler: dict[str, list[str]] = {}
+    for key in free:
+        by_scheduler.setdefault(_scheduler(snapshot, snapshot.pods[key]), []).append(key)
+    return [_free(snapshot, scheduler, keys) for scheduler, keys in sorted(by_scheduler.items())]
+
+
+def _scheduler(snapshot: Snapshot, pod: Pod) -> str:
+    """The one that places it, if that is none that asks us."""
+    workload = snapshot.workloads.get(pod.workload)
+    return workload.scheduler if workload else ""
+
+
+def _free(snapshot: Snapshot, scheduler: str, keys: list[str]) -> Finding:
+    gpus, alone = f"({_gpus(snapshot, keys)} GPUs)", len(keys) == 1
+    if scheduler:
+        seen = f"{_listed(keys)} {'is' if alone else 'are'} placed by {scheduler}, which does not ask gpuyard {gpus}"
+        return Finding(GOVERNED, Status.WARN, seen, f"set schedulerName: {SCHEDULERS[0]}, or leave it out")
+    seen = f"{_listed(keys)} {'has' if alone else 'have'} no queue {gpus}"
     remedy = "label them kai.scheduler/queue, or set podsWithoutQueue: refuse in the extender's settings"
-    return [Finding(GOVERNED, Status.WARN, seen, remedy)]
+    return Finding(GOVERNED, Status.WARN, seen, remedy)
 
 
 def _gpus(snapshot: Snapshot, keys: Iterable[str]) -> int | float:

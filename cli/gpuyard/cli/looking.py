@@ -10,7 +10,7 @@ from gpuyard.cli.live import SOURCE, document, settings, survey
 from gpuyard.cli.reading import read
 from gpuyard.common.kube.client import Client, Json
 from gpuyard.engine.explain import Explanation, explain
-from gpuyard.engine.kube.faults import Unreadable
+from gpuyard.engine.kube.faults import Fault, Unreadable
 from gpuyard.engine.result import Outcome
 from gpuyard.engine.settings import Settings
 from gpuyard.engine.settle import settle
@@ -55,20 +55,30 @@ def look(kubeconfig: str, context: str) -> Look:
 
 def sound(things: list[Json], decides: Settings) -> bytes:
     """The objects as a document, without those that cannot be read: one of them must not keep all answers back."""
+    text, faults = sifted(things, decides)
+    for fault in faults:
+        click.echo(f"left out: {fault}", err=True)
+    if text is None:
+        end("nothing can be said of this cluster until that is mended", BAD_INPUT)
+    return text
+
+
+def sifted(things: list[Json], decides: Settings) -> tuple[bytes | None, list[Fault]]:
+    """The objects that can be read, as a document, and why the others cannot; None if it is not known which."""
+    faults: list[Fault] = []
     while True:
         text = document(things)
         try:
             read((), decides, int(time()), (SOURCE, text))
         except Unreadable as unreadable:
+            faults += unreadable.faults
             bad = {fault.thing for fault in unreadable.faults}
-            for fault in unreadable.faults:
-                click.echo(f"left out: {fault}", err=True)
             kept = [thing for thing in things if bad.isdisjoint(_names(thing))]
             if len(kept) == len(things):
-                end("nothing can be said of this cluster until that is mended", BAD_INPUT)
+                return None, faults
             things = kept
         else:
-            return text
+            return text, faults
 
 
 def _names(thing: Json) -> set[str]:
