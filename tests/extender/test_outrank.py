@@ -3,6 +3,8 @@
 from datetime import UTC, datetime
 
 import pytest
+from gpuyard.engine.model import Promise, Shape
+from gpuyard.extender.ledger import Grant
 from gpuyard.extender.outrank import is_scarce
 
 from tests.extender.builders import Bench, Json, group, node, pod, queue
@@ -103,6 +105,59 @@ def test_room_that_kube_scheduler_sees_before_us_goes_to_who_ranks_first_too(age
     of.now = age
     assert not of.passes(other), "kube-scheduler offers the node: it knows that the old one has gone"
     assert of.passes(one)
+
+
+def leaving(on: str) -> Json:
+    """A pod with one GPU that is on its way out."""
+    old = pod("old", "", 1, on=on)
+    old["metadata"] |= {"deletionTimestamp": "2027-01-15T08:00:00Z"}
+    return old
+
+
+def test_a_node_that_somebody_leaves_has_no_room_for_parts_of_gpus_because_it_is_offered() -> None:
+    """kube-scheduler does not count those, so that it offers every node."""
+    (one,), half = first(1), waiting("half", "second", 0, annotations={"gpu-fraction": "0.5"})
+    of = Bench(
+        node("n1", 1), node("n2", 1), queue("first", quota=4), queue("second", quota=0), leaving("n2"), one, half
+    )
+    assert not lined_up(of).filter(half, "n1", "n2").node_names
+    assert of.filter(one, "n1").node_names
+
+
+def test_a_node_that_somebody_leaves_has_no_room_because_of_a_place_that_is_kept_there() -> None:
+    """kube-scheduler does not know that it is kept, and offers it."""
+    (one,), (other,), member = first(1), second(1), waiting("member", "first")
+    of = Bench(node("n1", 1), node("n2", 2), queue("first", quota=4), queue("second", quota=0), leaving("n2"))
+    of.put(one, other, member)
+    of.ledger.promise("ns/member", Grant("n2"), now=0, until=60)
+    assert not lined_up(of).filter(other, "n1", "n2").node_names
+    assert of.filter(one, "n1").node_names
+
+
+def test_what_is_promised_of_the_room_that_somebody_leaves_is_taken_from_there() -> None:
+    one, other = second(2)
+    of = Bench(node("n1", 2), node("n2", 1), queue("first", quota=4), queue("second", quota=0), leaving("n2"))
+    of.put(*first(1), one, other)
+    of.ledger.put_promises([Promise(plan="plan", pod="ns/heir", shape=Shape(gpus=1), node="n2", queue="first")])
+    lined_up(of)
+    assert not of.filter(other, "n1", "n2").node_names
+    assert of.filter(one, "n1", "n2").node_names == ["n1"]
+
+
+@pytest.mark.parametrize("event", ["nothing", "somebody comes", "somebody ends", "the planner looks"])
+def test_those_who_are_on_their_way_leave_no_room_for_who_ranks_after_others(event: str) -> None:
+    firsts, (other,), busy = first(4), second(1), pod("busy", "second", on="n2")
+    of = bench(*firsts, other, node("n2", 1), busy)
+    assert all(of.filter(one, "n1").node_names for one in firsts[:2])
+    if event == "somebody comes":
+        of.put(waiting("late", "second"))
+    elif event == "somebody ends":
+        of.put(gone := pod("gone", "second", 0, on="n1"))
+        of.drop(gone)
+    elif event == "the planner looks":
+        lined_up(of)
+    assert not of.filter(other, "n1").node_names
+    assert all(of.filter(one, "n1").node_names for one in firsts[2:])
 
 
 def test_whom_kube_scheduler_never_asks_about_holds_nobody_back() -> None:
@@ -214,6 +269,27 @@ def test_when_room_becomes_scarce_many_are_lined_up_at_once_but_not_again_and_ag
     of.ledger.lapse("ns/second-0", "uid-second-0")
     of.now = 1
     assert not of.passes(waiting("second-0", "second"))
+
+
+@pytest.mark.parametrize(("each", "queues"), [(25, 0), (20, 40)])
+def test_what_would_take_too_long_within_an_answer_is_lined_up_by_the_planner(each: int, queues: int) -> None:
+    more = (queue(f"idle-{number}") for number in range(queues))
+    other, *others = second(each)
+    of = Bench(node("n1", each), queue("first", quota=each), queue("second", quota=0), *more, *first(each))
+    of.put(other, *others)
+    assert of.passes(other)
+    of.ledger.lapse("ns/second-0", "uid-second-0")
+    assert not lined_up(of).passes(other)
+
+
+def test_where_few_wait_nobody_is_lined_up_anew_for_a_pod_that_takes_nothing_from_anybody() -> None:
+    (other,), plain = second(1), pod("plain", "", 0, on="n1")
+    of = bench(*first(4), other, plain)
+    assert not of.passes(other)
+    line = of.verbs.outrank._line
+    of.drop(plain)
+    assert not of.passes(other)
+    assert of.verbs.outrank._line is line
 
 
 def test_in_a_crowd_who_is_gone_holds_nobody_back() -> None:

@@ -463,8 +463,9 @@ class Ledger:
     # --- the one place where a phase changes ---
 
     def _move(self, seen: Sighting, event: Event, granted: Reservation | None = None) -> None:
-        self._touch(seen.pod.key)
         old = self._entries.get(seen.pod.key)
+        if _matters(seen.pod) or (old is not None and _matters(old.seen.pod)):
+            self._touch(seen.pod.key)
         if old is not None and old.seen.pod.uid != seen.pod.uid:
             self._end(seen.pod.key, old.seen.pod.uid)
             old = None
@@ -546,6 +547,11 @@ def _news(pod: Pod) -> Event:
         return Event.SEEN_WAITING
     ended = pod.state in (State.SUCCEEDED, State.FAILED) or not pod.node
     return Event.ENDED if ended else Event.SEEN_PLACED
+
+
+def _matters(pod: Pod) -> bool:
+    """Whether others may be let go, or not, by what happens to this pod."""
+    return bool(pod.workload) or pod.shape.wants_gpu
 
 
 def _kept(old: Entry | None, seen: Sighting) -> Reservation | None:

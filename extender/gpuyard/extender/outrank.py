@@ -32,7 +32,10 @@ FEW = 16
 """So many waiting workloads are lined up within an answer for each newcomer; more would take longer than one may."""
 
 MANY = 200
-"""So many are lined up within an answer when room has just become scarce; the planner does it from then on."""
+"""So much is lined up within an answer when room has just become scarce: about a millisecond's work.
+
+A workload counts four, a queue one: that is what they cost. What is more the planner lines up at its next look.
+"""
 
 PAUSE = 1.0
 """Seconds between two such answers."""
@@ -62,9 +65,9 @@ def _take_turn(cycle: Cycle, team: Team, line: Line) -> None:
         line.add(workload, tuple(pods))
 
 
-def is_scarce(snapshot: Snapshot) -> bool:
-    """Whether those who wait ask for more GPUs than are free."""
-    return _wanted(snapshot) > _free(snapshot) * GPU + _shared(snapshot, snapshot.sharing)
+def is_scarce(snapshot: Snapshot, in_flight: int = 0) -> bool:
+    """Whether those who wait ask for more GPUs than are free, beside those that are taken any moment."""
+    return _wanted(snapshot) > (_free(snapshot) - in_flight) * GPU + _shared(snapshot, snapshot.sharing)
 
 
 class Asker(NamedTuple):
@@ -112,7 +115,8 @@ class Outrank:
     def line_up(self, snapshot: Snapshot, settings: Settings) -> Generator[None]:
         """Make the line anew; others may do something between two values. While there is room for all there is none."""
         touched = self._ledger.take_touched()
-        if not is_scarce(snapshot):
+        # The snapshot may have those in flight on a node already; to make a line for nothing does no harm.
+        if not is_scarce(snapshot, self._ledger.flights.gpus):
             self._line = None
             return
         # What has happened so far is in the new line by itself; the old one is asked until that is made.
@@ -187,7 +191,8 @@ class Outrank:
         waiting = _waiting(snapshot)
         if waiting <= FEW:
             return self._line is None or any(map(self._is_moved_by, touched))
-        return self._line is None and waiting <= MANY and self._clock() - self._made >= PAUSE
+        is_cheap = 4 * waiting + len(snapshot.queues) <= MANY
+        return self._line is None and is_cheap and self._clock() - self._made >= PAUSE
 
     def _is_moved_by(self, key: str) -> bool:
         """Whether a pod waits and did not when the line was made, or has ended: others may be let go by now."""
@@ -233,24 +238,36 @@ class _Room:
     def __init__(self, asker: Asker, ledger: Ledger) -> None:
         self._snapshot, self._offered = asker.snapshot, asker.offered
         everywhere = len(self._offered) >= len(self._snapshot.fleet.nodes)
-        left = self._largest = 0
+        self._free = self._largest = 0
         self.is_news = False
         """Whether kube-scheduler has seen somebody go whom our watch still shows."""
         least = max(asker.pod.shape.gpus, 1)
         for (idle, releasing), names in self._snapshot.slots.items():
             # A node that is offered has room for the pod: if not by our count, then those who were leaving have left.
-            late = idle < least <= idle + releasing
-            room = idle + releasing if late else idle
-            if room <= 0:
-                continue
-            found = len(names) if everywhere and not late else sum(name in self._offered for name in names)
-            if found:
-                left += room * found
-                self._largest = max(self._largest, room)
-                self.is_news |= late
+            # One that wants a part of a GPU is offered every node: that says nothing.
+            if idle < least <= idle + releasing and not asker.pod.shape.shared:
+                offered = [name for name in names if name in self._offered]
+                self._count_late(offered, idle, releasing, ledger, asker.pod.key)
+            elif idle > 0:
+                self._count(idle, len(names) if everywhere else sum(name in self._offered for name in names))
         others = ledger.spoken_for(None if everywhere else self._offered, asker.pod.key)
-        self._left = (left - others) * GPU
+        self._left = (self._free - others) * GPU
         self._shared = _shared(self._snapshot, [name for name in self._snapshot.sharing if name in self._offered])
+
+    def _count(self, room: int, nodes: int) -> None:
+        if nodes:
+            self._free += room * nodes
+            self._largest = max(self._largest, room)
+
+    def _count_late(self, nodes: Collection[str], idle: int, releasing: int, ledger: Ledger, asker: str) -> None:
+        """Count nodes that have room by kube-scheduler's count alone, which does not know of places that are kept."""
+        news = [name for name in nodes if not _keeps(ledger, name, asker)]
+        self._count(idle + releasing, len(news))
+        self.is_news |= bool(news)
+        for name in set(nodes).difference(news):
+            self._count(max(0, idle), 1)
+            # What is promised there is taken off the whole: it comes out of what is leaving.
+            self._free += max(0, ledger.promises.gpus.get(name, 0) - max(0, idle))
 
     def fits(self, shape: Shape, whole: Demand) -> bool:
         """Whether such a request could be served if nobody else were: its first pod, and in sum all that start."""
@@ -269,6 +286,11 @@ class _Room:
         """Whether it is enough for those who go first, and for the pod as well."""
         parts = max(0, ahead.parts + own.parts - self._shared)
         return ahead.whole + own.whole + parts <= self._left
+
+
+def _keeps(ledger: Ledger, node: str, but: str) -> bool:
+    """Whether a place on a node is kept for one pod alone, another one than `but`."""
+    return ledger.flights.keeps(node, but) or next(ledger.promises.open_on(node, None), None) is not None
 
 
 def _free(snapshot: Snapshot) -> int:
