@@ -155,6 +155,7 @@ HEALTHY = {
     f'gpuyard_queue_fair_share_gpus{{{JOB},queue="a"}}': "4x60",
     f'gpuyard_queue_allocated_gpus{{{JOB},queue="a"}}': "6x60",
     f'gpuyard_plans_total{{{JOB},phase="reclaim",state="Kept"}}': "0+1x60",
+    f'gpuyard_refused_queues{{{JOB},pod="a"}}': "0x60",
 }
 
 
@@ -186,6 +187,14 @@ def test_an_alert_fires_for_its_cause_and_no_other_one_does(tmp_path: Path, aler
     assert code == 0, said
     code, said = promtool_says(tmp_path, given, "")
     assert (code, f"alertname: {alert}" in said) == (1, True), said
+
+
+def test_a_queue_that_was_unreadable_before_the_extender_started_is_told_of(tmp_path: Path) -> None:
+    given = HEALTHY | {f'gpuyard_refused_queues{{{JOB},pod="a"}}': "1x60"}
+    code, said = promtool_says(tmp_path, given, "GpuyardUnreadable")
+    assert code == 0, said
+    code, said = promtool_says(tmp_path, given, "")
+    assert (code, "alertname: GpuyardUnreadable" in said, 'resource="queues"' in said) == (1, True, True), said
 
 
 @pytest.mark.parametrize("alert", [*CAUSES])
