@@ -152,6 +152,28 @@ def test_a_pod_never_holds_more_than_the_greater_of_init_and_mains_and_its_sidec
     assert shown(found) == {"a": "p/x", "b": "p/y", "c": "p/side"}
 
 
+FOUR = "[{id: a}, {id: b}, {id: c}, {id: d}]"
+
+
+def test_a_sidecar_behind_an_init_container_may_have_its_device() -> None:
+    made = pod(inits=[container("init", gpus=2), sidecar()])
+    assert shown(attribute(node(FOUR), [made], {})) == {"a": "p/c", "b": "p/side"}
+
+
+def test_a_sidecar_before_an_init_container_needs_a_device_beside_it() -> None:
+    made = pod(inits=[sidecar(), container("init", gpus=2)])
+    assert shown(attribute(node(FOUR), [made], {})) == {"a": "p/c", "b": "p/init", "c": "p/side"}
+
+
+def test_a_running_init_container_leaves_the_devices_of_sidecars_before_it_alone() -> None:
+    made = pod(
+        inits=[sidecar("early"), container("init", gpus=2), sidecar("late")],
+        phase="Pending",
+        init_statuses=[running("early"), running("init")],
+    )
+    assert shown(attribute(node(FOUR), [made], {})) == {"a": "p/init", "b": "p/early", "c": "p/init"}
+
+
 def test_a_sidecar_gets_what_is_left_beside_an_exact_main() -> None:
     made = pod(inits=[sidecar()], statuses=[running("c", "b")], init_statuses=[running("side")])
     assert shown(attribute(node(), [made], {})) == {"b": "p/c", "a": "p/side"}

@@ -9,10 +9,14 @@ A pod that asks for more than is left gets nothing, and a problem says so: never
 
 Slots of a pod: one for each device its main containers ask for, then those that only an init container asks for, then
 one for each device of a sidecar. While an init container runs, it has the first slots: kubelet hands its devices on.
+Those of the sidecars before it are theirs already.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
+from operator import itemgetter
 from typing import NamedTuple
 
 from gpuyard.common.topology.ids import physical_id
@@ -101,19 +105,27 @@ def _whole(node: Node, pods: Sequence[Pod], before: Held, found: Attribution) ->
 
 
 def _needs(pod: Pod) -> dict[Place, int]:
-    """Devices by place. What only init containers ask for beyond the mains stands under the greediest of them."""
-    mains = {
-        Place(pod.metadata.uid, each.name, name): n for each in pod.spec.containers for name, n in each.gpus().items()
-    }
-    sidecars = [each for each in pod.spec.init_containers if each.sidecar]
-    inits = [each for each in pod.spec.init_containers if not each.sidecar]
-    surplus: dict[Place, int] = {}
-    for name in {name for each in inits for name in each.gpus()}:
-        greediest = max(inits, key=lambda each, name=name: each.gpus().get(name, 0))  # type: ignore[misc]
-        more = greediest.gpus()[name] - sum(n for place, n in mains.items() if place.resource == name)
-        if more > 0:
-            surplus[Place(pod.metadata.uid, greediest.name, name)] = more
-    return mains | surplus | _asked(pod, sidecars)
+    """Devices by place: the mains', those that only init containers ask for, and the sidecars'."""
+    mains = _asked(pod, pod.spec.containers)
+    sidecars = _asked(pod, (each for each in pod.spec.init_containers if each.sidecar))
+    return mains | _surplus(pod, mains | sidecars) | sidecars
+
+
+def _surplus(pod: Pod, lasting: Mapping[Place, int]) -> dict[Place, int]:
+    """What an init container and the sidecars before it ask for beyond all that run in the end, where most is due."""
+    most: dict[str, tuple[int, str]] = {}
+    before: Counter[str] = Counter()
+    for each in pod.spec.init_containers:
+        if each.sidecar:
+            before.update(each.gpus())
+            continue
+        for name, count in each.gpus().items():
+            most[name] = max(most.get(name, (0, "")), (count + before[name], each.name), key=itemgetter(0))
+    totals: Counter[str] = Counter()
+    for place, count in lasting.items():
+        totals[place.resource] += count
+    more = {Place(pod.metadata.uid, who, name): peak - totals[name] for name, (peak, who) in most.items()}
+    return {place: count for place, count in more.items() if count > 0}
 
 
 def _asked(pod: Pod, containers: Iterable[Container]) -> dict[Place, int]:
@@ -187,10 +199,11 @@ def _owners(pod: Pod, needs: Mapping[Place, int], exact: Held) -> list[_Taken]:
     slots = [(place, device) for place in places for device in exact[place]]
     running = _running_init(pod)
     borrowed = running.gpus() if running else {}
+    started = {each.name for each in takewhile(lambda each: each != running, pod.spec.init_containers) if each.sidecar}
     taken: list[_Taken] = []
     for place, device in slots:
         owner = place.container
-        if running is not None and borrowed.get(place.resource, 0) > 0:
+        if running is not None and owner not in started and borrowed.get(place.resource, 0) > 0:
             borrowed[place.resource] -= 1
             owner = running.name
         taken.append(_Taken(pod, owner, device))
