@@ -225,6 +225,19 @@ def test_a_generated_map_that_somebody_changed_is_made_right_again() -> None:
     assert office.settled() == before
 
 
+@pytest.mark.parametrize("name", ["other", "n"])
+def test_a_generated_map_that_somebody_gave_another_node_or_form_is_no_obstacle(name: str) -> None:
+    nodes = [cluster_node("n", {"pool": "p"}), cluster_node("other", {"pool": "p"})]
+    office = Office(nodes, [a_map(POOLS)])
+    office.settled()
+    found = office.maps["topology-n"]
+    labels = (found.metadata.labels or {}) | {"node-name": name}
+    form = "nodes: {m: {gpu-product: x, gpu-memory: 50, gpus: [{}]}}" if name == "n" else found.text
+    office.put_map(a_map(form, "topology-n", 7, labels))
+    office.settled()
+    assert yaml.safe_load(office.maps["topology-n"].text)["gpuMemory"] == 50
+
+
 def test_a_node_that_leaves_its_pool_loses_its_map() -> None:
     office = Office([cluster_node("n", {"pool": "p"})], [a_map(POOLS)])
     office.settled()

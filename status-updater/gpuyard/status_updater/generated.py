@@ -33,7 +33,9 @@ def document(sheet: Sheet, pool: Pool) -> str:
     """What the map of a pool's node says, usage apart: as it stands if that is right."""
     name = node_named_by(sheet.found)
     wanted = node_of(pool, name)
-    stands = not sheet.problem and sheet.topology is not None and same_node(sheet.topology.nodes[name], wanted)
+    # A user may have written another form, or the name of another node, into it.
+    found = sheet.topology.nodes.get(name) if sheet.topology is not None else None
+    stands = not sheet.problem and found is not None and same_node(found, wanted)
     return sheet.found.text if stands else per_node_document(pool, name)
 
 

@@ -43,6 +43,13 @@ def test_a_label_may_name_the_node() -> None:
     assert list(told.maps.nodes()) == ["n.example"]
 
 
+def test_a_label_that_comes_later_names_the_node_from_then_on() -> None:
+    told = Told()
+    told.put(found(NODE, "topology-3f"))
+    told.put(found(NODE, "topology-3f", **{"node-name": "n.example"}))
+    assert list(told.maps.nodes()) == ["n.example"]
+
+
 def test_a_broken_map_leaves_its_last_good_state_and_is_reported_once() -> None:
     told = Told()
     told.put(found(GOOD))

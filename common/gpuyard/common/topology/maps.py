@@ -140,6 +140,8 @@ class Maps:
         before = self.sheets.get(name)
         if before is None or before.topology is None or before.problem or before.good != found.text:
             return self._read_map(name, found)
+        if node_named_by(before.found) != node_named_by(found):
+            return self._read_map(name, found)
         self.sheets[name] = replace(before, found=found)
         return True
 
