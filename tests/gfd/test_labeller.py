@@ -19,3 +19,15 @@ def test_a_file_that_is_right_is_left_alone(tmp_path: Path) -> None:
     before = path.stat()
     assert not write_file(path, {"a": "1"})
     assert path.stat() == before
+
+
+def test_another_time_alone_is_no_reason_to_write_but_whether_there_is_one_is(tmp_path: Path) -> None:
+    path, time = tmp_path / "gfd", "nvidia.com/gfd.timestamp"
+    write_file(path, {"a": "1", time: "100"})
+    before = path.stat()
+    assert not write_file(path, {"a": "1", time: "101"})
+    assert path.stat() == before
+    assert write_file(path, {"a": "2", time: "102"})
+    assert path.read_text() == f"a=2\n{time}=102\n"
+    assert write_file(path, {"a": "2"})
+    assert path.read_text() == "a=2\n"

@@ -5,6 +5,7 @@ can stay wrong, and at rest nothing is written.
 """
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from gpuyard.common.kube.errors import KubeError
 from gpuyard.common.kube.resources import NODES
 from gpuyard.common.logs import get_logger
 from gpuyard.common.topology.model import Node
-from gpuyard.gfd.labels import Labels, labels
+from gpuyard.gfd.labels import TIMESTAMP, Labels, labels
 from gpuyard.gfd.owned import MANAGER, LabelledNode, body, change
 
 AT_ONCE = 8
@@ -55,13 +56,18 @@ class Labeller:
         return True
 
 
+def _timeless(text: str) -> str:
+    """The file but for the time in it: that alone is no reason to write."""
+    return re.sub(f"^{re.escape(TIMESTAMP)}=.*$", f"{TIMESTAMP}=", text, flags=re.MULTILINE)
+
+
 def write_file(path: Path, wanted: Labels) -> bool:
     """Write `name=value` lines, replacing the file in one step; whether it was not right already.
 
     Node feature discovery reads the folder at any time: it sees the old file or the new one, never a part.
     """
     text = "".join(f"{name}={value}\n" for name, value in sorted(wanted.items()))
-    if path.exists() and path.read_text(encoding="utf-8") == text:
+    if path.exists() and _timeless(path.read_text(encoding="utf-8")) == _timeless(text):
         return False
     temporary = path.with_name(f".{path.name}.new")
     temporary.write_text(text, encoding="utf-8")
