@@ -135,6 +135,32 @@ def test_in_the_seeds_form_several_pods_that_change_are_kept_apart() -> None:
     assert read(busy).nodes["node-a"].gpus[0].usage == both
 
 
+@pytest.mark.parametrize(
+    ("utilization", "total"),
+    [("10-30", "70-90"), ("10-50", "70-100"), ('{"steps":[{"time":"1h","utilization":80}]}', None)],
+)
+def test_in_the_seeds_form_what_several_pods_come_to_stands_beside_them(utilization: str, total: str | None) -> None:
+    started = 1_700_000_000.0 if utilization.startswith("{") else 0.0
+    shares = (Share("u1", parse(utilization), 5, started), Share("u2", Span(60, 60), 6))
+    busy = write(SEED, {"node-a": {G1: Usage(Owner("team", "p", "c"), shares)}})
+    metrics = first(busy, "metrics")
+    assert isinstance(metrics, dict)
+    assert (metrics.get("utilization"), metrics["fb-used"]) == (total, 11)
+    assert read(busy).nodes["node-a"].gpus[0].usage.shares == shares
+
+
+def test_a_comment_on_the_key_behind_a_usage_that_goes_stays() -> None:
+    text = (
+        "nodes:\n  n:\n    gpu-memory: 9\n    gpu-product: x\n    gpus:\n"
+        "      - metrics:\n          utilization: 5\n        # the good card\n        # of two\n        id: a\n"
+    )
+    idle = write(text, {})
+    assert idle.endswith("\n      - # the good card\n        # of two\n        id: a\n")
+    busy = write(idle, {"n": {"a": used()}})
+    assert read(busy).nodes["n"].gpus[0].usage.owner == used().owner
+    assert write(busy, {}) == idle
+
+
 def test_slices_have_a_usage_each() -> None:
     text = (
         "nodes:\n  n:\n    gpu-memory: 40960\n    gpu-product: NVIDIA-A100-SXM4-40GB\n    gpus:\n"

@@ -1,6 +1,6 @@
 """The usage part of a topology: read from each form's own spelling, and given back as plain data to be written."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from gpuyard.common.topology.document import Element
@@ -120,15 +120,23 @@ def _plain_metrics(usage: Usage) -> Plain:
     plain: Plain = {}
     if usage.owner is not None:
         plain["metadata"] = _plain_owner(usage.owner)
-    if all(_constant(share.utilization) for share in usage.shares):
-        plain["utilization"] = usage.utilization(0.0)
-        plain["fb-used"] = sum(share.fb_used for share in usage.shares)
-        if len(usage.shares) == 1:
-            return plain
-    elif len(usage.shares) == 1:
+    if len(usage.shares) == 1 and not _constant(usage.shares[0].utilization):
         return plain | _plain_share(usage.shares[0], METRICS) | {"uid": usage.shares[0].uid}
+    if (total := _sum([share.utilization for share in usage.shares])) is not None:
+        plain["utilization"] = _plain_utilization(total, METRICS)
+    plain["fb-used"] = sum(share.fb_used for share in usage.shares)
+    if len(usage.shares) == 1:
+        return plain
     # The sums are for those who read; an updater that starts anew needs to know who the others are.
     return plain | {"shares": {share.uid: _plain_share(share, METRICS) for share in usage.shares}}
+
+
+def _sum(utilizations: Sequence[Utilization]) -> Span | None:
+    """All pods together, at most 100 %; None where one follows a script: nothing short says what they come to."""
+    spans = [each for each in utilizations if isinstance(each, Span)]
+    if len(spans) < len(utilizations):
+        return None
+    return Span(min(sum(each.low for each in spans), FULL), min(sum(each.high for each in spans), FULL))
 
 
 def _plain_status(usage: Usage, spelling: Spelling) -> Plain:

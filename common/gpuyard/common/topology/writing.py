@@ -160,8 +160,11 @@ def _block_edit(text: str, gpu: yaml.MappingNode, position: int | None, plain: P
         return Edit(key.index, end, written)
     if text[key.index - column : key.index].isspace():
         return Edit(key.index - column, min(end + 1, len(text)), "")
-    # The first key stands behind the dash: what follows moves up to it.
-    return Edit(key.index, gpu.value[1][0].start_mark.index, "") if len(gpu.value) > 1 else Edit(key.index, end, "{}")
+    if len(gpu.value) == 1:
+        return Edit(key.index, end, "{}")
+    # The first key stands behind the dash: what follows moves up to it, be it the comment on the next key.
+    follows = gpu.value[1][0].start_mark.index
+    return Edit(key.index, follows, text[end:follows].lstrip())
 
 
 def _appended(text: str, end: int, column: int, written: str) -> Edit:
