@@ -63,6 +63,7 @@ class Serving:
                 self.exporter.switch(read_switches((change.new and change.new.data) or {}))
             except SwitchError as error:
                 log.warning("switches-refused", config_map=SWITCHES, reason=str(error))
+        self.refresh()
 
 
 async def serve(process: Process, access_from: tuple[str, str], namespace: str, node: str, port: int) -> None:
@@ -84,9 +85,9 @@ async def serve(process: Process, access_from: tuple[str, str], namespace: str, 
     switches.subscribe(serving.take_switches)
     nodes = Reflector(client, NODES.within(), NODE_DECODER, report=report)
     nodes.subscribe(serving.take_nodes)
-    needed: list[Reflector[ConfigMap] | Reflector[ClusterNode]] = [*caches, *([] if node else [nodes])]
+    needed: list[Reflector[ConfigMap] | Reflector[ClusterNode]] = [*caches, switches, *([] if node else [nodes])]
     serving.synced = lambda: all(cache.synced for cache in needed)
-    for cache in [*needed, switches]:
+    for cache in needed:
         process.spawn(f"watch of {cache.address.about}", cache.run())
     process.ready_if("topology", lambda: "" if serving.exporter.ready else "not read yet")
     await process.enter(listening(exporter_app(serving.exporter), port))
