@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from gpuyard.engine.advice import PLACED, Advice, advise
 from gpuyard.engine.changes import (
+    HOSTNAME,
     AddNode,
     Change,
     Demand,
@@ -145,6 +146,30 @@ def test_an_affinity_that_keeps_the_pod_off_every_node_may_be_dropped(demand: De
     shape = msgspec.structs.replace(Shape(gpus=1), **{demand: (PodTerm("zone", (app,)),)})
     made = yard().nodes(1, labels={"zone": "east"}).queue("a").running("a", pod={"labels": {"app": "x"}})
     assert Relax(workload="ns/a-2", demand=demand) in changes(made.pending("a", shape=shape), "a-2")
+
+
+HOST_TERM = PodTerm(HOSTNAME, (Requirement("app", "In", ("x",)),))
+
+
+def on_a_host(shape: Shape, *, gpus: int) -> Yard:
+    """One host with a pod of app x that stays there, and another one that waits, with a demand on hosts."""
+    app = {"labels": {"app": "x"}}
+    made = yard().nodes(1, labels={HOSTNAME: "node-1"}).queue("a", quota=8)
+    return made.running("a", gpus=gpus, preemptible=False, pod=app).pending("a", shape=shape, pod=app)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [Shape(gpus=1, selector=((HOSTNAME, "node-1"),)), Shape(gpus=1, pod_affinity=(HOST_TERM,))],
+    ids=["selector", "affinity"],
+)
+def test_no_node_is_advised_for_a_pod_that_only_one_host_can_take(shape: Shape) -> None:
+    assert AddNode not in map(type, changes(on_a_host(shape, gpus=8), "a-2"))
+
+
+def test_a_node_is_advised_for_a_pod_that_wants_a_host_to_itself() -> None:
+    made = on_a_host(Shape(gpus=1, pod_anti_affinity=(HOST_TERM,)), gpus=1)
+    assert AddNode(workload="ns/a-2", gpus=1) in changes(made, "a-2")
 
 
 def test_no_node_is_advised_for_a_pod_without_gpu() -> None:

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 from gpuyard.engine.changes import (
+    HOSTNAME,
     AddNode,
     Change,
     Lapse,
@@ -58,8 +59,19 @@ def test_a_new_node_suits_the_workload_and_has_all_that_it_needs_beside_gpus(sna
     nodes = AddNode(workload="ns/job", gpus=3).apply(snapshot).fleet.nodes
     [new] = nodes.keys() - snapshot.fleet.nodes.keys()
     assert nodes[new].gpus == 3
-    assert nodes[new].labels == dict(CHOOSY.selector)
-    assert nodes[new].cpu >= 1000
+    assert nodes[new].labels == dict(CHOOSY.selector) | {HOSTNAME: new}
+    assert nodes[new].cpu == 1000
+
+
+def test_a_new_node_has_more_cpu_and_memory_than_others_where_the_workload_asks_for_more() -> None:
+    some = yard().nodes(1, cpu=1000, memory=10**9).queue("a").gang("a", 2, shape=Shape(gpus=1, cpu=800, memory=10**8))
+    new = AddNode(workload="ns/a-1", gpus=2).node(some.snapshot())
+    assert (new.cpu, new.memory) == (1600, 10**9)
+
+
+def test_a_new_node_looks_like_another_but_has_its_own_host_name() -> None:
+    some = yard().nodes(1, labels={HOSTNAME: "node-1", "zone": "east"}).queue("a").pending("a")
+    assert AddNode(workload="ns/a-1", gpus=1).node(some.snapshot()).labels == {HOSTNAME: "new-node-0", "zone": "east"}
 
 
 def test_one_label_of_the_selector_is_dropped_and_the_other_stays(snapshot: Snapshot) -> None:

@@ -3,6 +3,7 @@
 import pytest
 from gpuyard.engine.advice import Advice, Option
 from gpuyard.engine.changes import (
+    HOSTNAME,
     AddNode,
     Change,
     Lapse,
@@ -14,7 +15,7 @@ from gpuyard.engine.changes import (
     UseQueue,
     Wait,
 )
-from gpuyard.engine.model import Shape
+from gpuyard.engine.model import NodeTerm, PodTerm, Requirement, Shape
 from gpuyard.engine.result import Gap, Reason, Waiting
 from gpuyard.engine.suggestions import advice_in_words, option_in_words, suggestion
 
@@ -55,6 +56,30 @@ SHAPE = Shape(gpus=4)
 )
 def test_a_change_is_an_instruction(change: Change, words: str) -> None:
     assert suggestion(change, SNAPSHOT) == words
+
+
+def test_a_new_node_is_told_with_all_that_the_pod_needs_of_it() -> None:
+    near = PodTerm("zone", (Requirement("app", "Exists"),))
+    rack = NodeTerm(labels=(Requirement("rack", "In", ("r1",)), Requirement("gone", "DoesNotExist")))
+    shape = Shape(
+        gpus=1, cpu=3000, memory=2 * 10**9, selector=(("disk", "fast"),), affinity=(rack,), pod_affinity=(near,)
+    )
+    labels = {"disk": "fast", "rack": "r1", "zone": "east", "owner": "me", HOSTNAME: "node-1"}
+    some = yard().nodes(1, cpu=2000, memory=10**9, labels=labels).queue("a").pending("a", shape=shape)
+    assert suggestion(AddNode(workload=ME, gpus=1), some.snapshot()) == (
+        "add a node with 1 GPU, 3000m CPU, 2000 MB of memory, labelled disk=fast, rack=r1, zone=east"
+    )
+
+
+def test_a_new_node_for_a_request_in_gpu_memory_is_told_with_the_label_for_it() -> None:
+    some = yard().nodes(1).queue("a").pending("a", shape=Shape(gpu_memory=50))
+    words = "add a node with 1 GPU, labelled nvidia.com/gpu.memory=80000"
+    assert suggestion(AddNode(workload=ME, gpus=1), some.snapshot()) == words
+
+
+def test_a_new_node_is_told_of_a_pod_that_the_plan_has_yet_to_evict() -> None:
+    some = yard().nodes(1).queue("a").running("a")
+    assert suggestion(AddNode(workload=ME, gpus=1), some.snapshot()) == "add a node with 1 GPU"
 
 
 def test_an_option_says_where_the_pod_runs() -> None:

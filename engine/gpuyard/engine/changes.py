@@ -23,6 +23,9 @@ from gpuyard.engine.model import Amounts, Node, Pod, Shape, State, Toleration, W
 from gpuyard.engine.snapshot import Snapshot
 
 MEGABYTE = 1_000_000
+HOSTNAME = "kubernetes.io/hostname"
+"""The label that no two nodes share."""
+
 PREEMPTIBLE_CLASS = ("build-preemptible", 75)
 """The highest of the known classes whose pods may be evicted, and its value."""
 
@@ -114,7 +117,11 @@ class AddNode(msgspec.Struct, frozen=True, kw_only=True):
 
     def apply(self, snapshot: Snapshot) -> Snapshot:
         """With the node."""
-        return snapshot.with_node(_new_node(snapshot, self.workload, self.gpus))
+        return snapshot.with_node(self.node(snapshot))
+
+    def node(self, snapshot: Snapshot) -> Node:
+        """The node as it is tried."""
+        return _new_node(snapshot, self.workload, self.gpus)
 
     def weaker(self) -> "AddNode":
         """A node with one GPU fewer."""
@@ -202,6 +209,11 @@ def waiting_pods(snapshot: Snapshot, workload: str) -> list[Pod]:
     return [p for p in snapshot.members.get(workload, ()) if p.state is State.PENDING and not p.gated]
 
 
+def first_to_ask(snapshot: Snapshot, workload: str) -> Pod:
+    """The first pod of a workload that waits; the first of all where none does, as the plan has yet to evict it."""
+    return next(iter(waiting_pods(snapshot, workload)), snapshot.members[workload][0])
+
+
 def asked_for(snapshot: Snapshot, workload: str) -> Amounts:
     """What the waiting pods of a workload count in its queue together."""
     claims = [snapshot.claim_of(p) for p in waiting_pods(snapshot, workload)]
@@ -209,18 +221,22 @@ def asked_for(snapshot: Snapshot, workload: str) -> Amounts:
 
 
 def _new_node(snapshot: Snapshot, workload: str, gpus: int) -> Node:
-    """A node like the largest of those whose labels suit the workload's first waiting pod."""
-    nodes, shape = snapshot.fleet.nodes, waiting_pods(snapshot, workload)[0].shape
+    """A node like the largest of those whose labels suit the workload's first waiting pod, with a name of its own.
+
+    It has as much CPU and memory as any other node; more where the workload as a whole asks for more.
+    """
+    nodes, shape = snapshot.fleet.nodes, first_to_ask(snapshot, workload).shape
     alike = [n for n in nodes.values() if selects(shape, n)]
     model = max(alike, key=lambda n: (n.gpus, n.name), default=None)
     asked = asked_for(snapshot, workload)
+    name = next(name for n in range(len(nodes) + 1) if (name := f"new-node-{n}") not in nodes)
     return Node(
-        name=next(name for n in range(len(nodes) + 1) if (name := f"new-node-{n}") not in nodes),
+        name=name,
         gpus=gpus,
-        cpu=max((n.cpu for n in nodes.values()), default=0) + asked.cpu,
-        memory=max((n.memory for n in nodes.values()), default=0) + asked.memory,
+        cpu=max(asked.cpu, *(n.cpu for n in nodes.values()), 0),
+        memory=max(asked.memory, *(n.memory for n in nodes.values()), 0),
         gpu_memory=model.gpu_memory if model else snapshot.fleet.largest_gpu,
-        labels=model.labels if model else dict(shape.selector),
+        labels={**(model.labels if model else dict(shape.selector)), HOSTNAME: name},
     )
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from gpuyard.engine.advice import Advice, Option
 from gpuyard.engine.changes import (
+    HOSTNAME,
     PREEMPTIBLE_CLASS,
     AddNode,
     Change,
@@ -16,10 +17,11 @@ from gpuyard.engine.changes import (
     SmallerGang,
     UseQueue,
     Wait,
+    first_to_ask,
 )
 from gpuyard.engine.kube.times import written
-from gpuyard.engine.model import RESOURCES
-from gpuyard.engine.sentences import amount, thousandths, told
+from gpuyard.engine.model import GPU, RESOURCES, Amounts, Labels, Node, Shape
+from gpuyard.engine.sentences import amount, amounts, thousandths, told
 from gpuyard.engine.snapshot import Snapshot
 
 _NAMED = 8
@@ -107,8 +109,25 @@ def _make_preemptible(_change: MakePreemptible, _snapshot: Snapshot) -> str:
     return f"use a preemptible priority class, as {PREEMPTIBLE_CLASS[0]}"
 
 
-def _add_node(change: AddNode, _snapshot: Snapshot) -> str:
-    return f"add a node with {amount('gpu', change.gpus * 1000)}"
+def _add_node(change: AddNode, snapshot: Snapshot) -> str:
+    node, nodes = change.node(snapshot), snapshot.fleet.nodes.values()
+    has = Amounts(
+        gpu=node.gpus * GPU,
+        cpu=node.cpu if all(node.cpu > other.cpu for other in nodes) else 0,
+        memory=node.memory if all(node.memory > other.memory for other in nodes) else 0,
+    )
+    labels = _labels_needed(node, first_to_ask(snapshot, change.workload).shape)
+    named = ", ".join(f"{key}={value}" for key, value in sorted(labels.items()))
+    return f"add a node with {amounts(has)}" + (f", labelled {named}" if named else "")
+
+
+def _labels_needed(node: Node, shape: Shape) -> Labels:
+    """The labels of a new node that the pod looks at; its name is its own affair."""
+    keys = {key for key, _ in shape.selector}
+    keys |= {requirement.key for term in shape.affinity for requirement in term.labels}
+    keys |= {term.topology_key for term in (*shape.pod_affinity, *shape.pod_anti_affinity) if not term.weight}
+    known = {"nvidia.com/gpu.memory": str(node.gpu_memory)} if shape.gpu_memory else {}
+    return known | {key: node.labels[key] for key in keys - {HOSTNAME} if key in node.labels}
 
 
 _WORDS: Mapping[type, Callable[[Any, Snapshot], str]] = {
