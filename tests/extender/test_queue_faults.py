@@ -63,6 +63,21 @@ def test_after_a_restart_the_last_good_state_is_still_in_force() -> None:
     assert condition(after, "team") == condition(of, "team"), "also across the next one"
 
 
+@pytest.mark.parametrize("value", ["1h; in force: ", "; in force: {}", "1h; in force: nothing"])
+def test_words_of_ours_in_a_value_lose_nothing_at_a_restart(value: str) -> None:
+    of = Bench(queue("team", limit=1))
+    bad = queue("team", limit=2)
+    bad["spec"]["preemptMinRuntime"] = value
+    of.put(bad)
+    assert limit(restarted(of, bad), "team") == 1
+
+
+def test_words_of_ours_in_what_holds_lose_nothing_either() -> None:
+    of = Bench(queue("team", limit=1, parent="x; in force: y"))
+    of.put(bad := queue("team", limit=-7, parent="x; in force: y"))
+    assert restarted(of, bad).ledger.snapshot.queues["team"].parent == "x; in force: y"
+
+
 def test_a_circle_is_open_after_a_restart_where_it_was_before() -> None:
     of = Bench(queue("a", limit=2), queue("b", parent="a"))
     of.put(bad := queue("a", limit=2, parent="b"))

@@ -7,6 +7,7 @@ What holds is written into the Queue's status, where people see it and whoever s
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, NoReturn
 
@@ -55,11 +56,16 @@ def last_good(seen: Queue) -> objects.QueueSpec | None:
     """What the status of a Queue says that holds instead of its spec; None: nothing is said."""
     for condition in (seen.status.conditions if seen.status else None) or ():
         if condition.type == ACCEPTED and condition.status == "False":
-            _, found, text = (condition.message or "").partition(IN_FORCE)
-            try:
-                return _SPEC.decode(text) if found else None
-            except msgspec.DecodeError:
-                return None
+            return _in_force(condition.message or "")
+    return None
+
+
+def _in_force(message: str) -> objects.QueueSpec | None:
+    """What a message says that holds. Values of users, before it and in it, may have the same words in them."""
+    parts = message.split(IN_FORCE)
+    for at in range(1, len(parts)):
+        with contextlib.suppress(msgspec.DecodeError):
+            return _SPEC.decode(IN_FORCE.join(parts[at:]))
     return None
 
 
