@@ -186,10 +186,9 @@ class Yard:
         """Run a command on the worker's machine."""
         return self.cluster.docker.ask("exec", self.node, *command)
 
-    def kubelets_socket(self) -> tuple[float, str]:
-        """When kubelet's socket was made, and its inode; zero while there is none."""
-        found = self.on_node("sh", "-c", f"stat -c '%.9Z %i' {PLUGINS}/kubelet.sock || echo 0 none").split()
-        return float(found[0]), found[1]
+    def kubelets_socket(self) -> float:
+        """When kubelet's socket was made; zero while there is none."""
+        return float(self.on_node("sh", "-c", f"stat -c %.9Z {PLUGINS}/kubelet.sock || echo 0"))
 
     def registrations(self) -> list[float]:
         """When a plugin was registered with kubelet, by its log; read from the disk, as kubelet may be away."""
