@@ -171,7 +171,7 @@ PODS = {
 }
 EVENTS = {
     TOPOLOGY_REFUSED: "on a ConfigMap: its topology cannot be read or not be written, with line, path and remedy",
-    REFUSED: "on a pod: its utilization cannot be read; 100 % stands in",
+    REFUSED: "on a pod: its utilization cannot be read; it counts as a pod that says nothing of it",
     PART_REFUSED: "on a pod: its part of a GPU cannot be read; it counts as a whole one",
     MISSING: "on a pod: it has more GPUs than are free on its node; none is shown for it",
 }
