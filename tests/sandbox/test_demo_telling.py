@@ -24,9 +24,12 @@ FULL = (
     "no new claims to deallocate, preemption: 0/4 nodes are available: 4 Preemption is not helpful for scheduling."
 )
 
+BARRED = FULL.replace("3 Insufficient nvidia.com/gpu", "1 node(s) had untolerated taint(s)")
+"""As on kind, whose control plane is no node for pods."""
 
-def pod(name: str = "p", gpus: int = 2, node: str = "", message: str = "", **more: Any) -> Pod:  # noqa: ANN401
-    said = [{"type": "PodScheduled", "status": "False", "message": message}] if message else []
+
+def pod(name: str = "p", gpus: int = 2, node: str = "", message: str = "", reason: str = "", **more: Any) -> Pod:  # noqa: ANN401
+    said = [{"type": "PodScheduled", "status": "False", "reason": reason, "message": message}] if message else []
     return msgspec.convert(
         {
             "metadata": {"name": name, "labels": {"kai.scheduler/queue": "red"}} | more.pop("metadata", {}),
@@ -56,6 +59,8 @@ def node(name: str, gpus: int = 8) -> Node:
         (None, pod(), "p asks for 2 GPUs in queue red"),
         (pod(), pod(node="n1"), "p runs on n1"),
         (pod(), pod(message=FULL), "p waits: queue red has a limit of 16 GPUs"),
+        (pod(), pod(message=BARRED), "p waits: queue red has a limit of 16 GPUs"),
+        (pod(), pod(message=FULL, reason="SchedulerError"), ""),
         (pod(message=FULL), pod(message=FULL), ""),
         (pod(node="n1"), pod(node="n1"), ""),
         (pod(node="n1"), pod(node="n1", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}), "p was told to go"),
@@ -90,6 +95,7 @@ def test_a_message_of_another_form_is_told_as_it_is() -> None:
 
 def test_a_pod_is_decided_when_it_runs_or_has_a_reason() -> None:
     assert not pod().decided
+    assert not pod(message=FULL, reason="SchedulerError").decided, "kube-scheduler tries again by itself"
     assert pod(message=FULL).decided
     assert pod(node="n1").decided
     assert not pod(node="n1", phase="Pending").decided

@@ -28,7 +28,7 @@ KINDS = "nodes,namespaces,queues.scheduling.run.ai,podgroups.scheduling.run.ai,p
 JOBS = 6
 """Pods of the whole sample."""
 
-WITHIN = 60.0
+WITHIN = 180.0
 POLL = 0.2
 
 
@@ -73,7 +73,7 @@ def clean(cluster: Cluster, sample: Path) -> None:
 
 def _start(cluster: Cluster, sample: Path) -> None:
     for name in _names(sample / QUEUES, "Namespace"):
-        cluster.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=20s", "--namespace", name)
+        cluster.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=90s", "--namespace", name)
     for count, pod in enumerate(yaml.safe_load_all((sample / INITIAL).read_text()), 1):
         cluster.kubectl("apply", "-f", "-", stdin=json.dumps(pod))
         _until(lambda count=count: _placed(cluster) == count, f"{pod['metadata']['name']} runs")  # type: ignore[misc]

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from gpuyard.sandbox.releases import Say
 
 WORKERS, GPUS = 2, 16
-OFFERED_WITHIN = 120.0
+OFFERED_WITHIN = 300.0
 POLL = 0.5
-ROLLED_OUT = "--timeout=180s"
+ROLLED_OUT = "--timeout=300s"
 
 
 def set_up(name: str, say: Say) -> kind.Cluster:
@@ -29,7 +29,7 @@ def set_up(name: str, say: Say) -> kind.Cluster:
     cluster.load(product.build(cluster.docker, folders, say))
     say("gpuyard and the mock GPU stack are applied: kubectl apply -k manifests/overlays/kind")
     cluster.kubectl("apply", "-k", str(manifests() / "overlays" / "kind"))
-    cluster.kubectl("wait", "--for=condition=established", "--timeout=20s", "crd", "--all")
+    cluster.kubectl("wait", "--for=condition=established", "--timeout=90s", "crd", "--all")
     cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=json.dumps(topology(cluster)))
     cluster.kubectl("rollout", "status", "deployment/gpuyard-extender", "--namespace=gpuyard", ROLLED_OUT)
     _wait_offered(cluster)

@@ -12,7 +12,11 @@ GPU = "nvidia.com/gpu"
 
 _REASONS = re.compile(r"nodes are available: (?P<all>.+?)\.(?: no new claims| preemption|$)")
 _REASON = re.compile(r"(?:^|, )\d+ (?P<one>.+?)(?=, \d+ |$)")
-_FULL = "Insufficient"
+_OF_NODES = ("Insufficient", "node(s)", "Too many pods")
+"""How kube-scheduler's own reasons begin: the node is full, or not for such pods."""
+
+_ERROR = "SchedulerError"
+"""kube-scheduler's reason where it could not decide and tries again by itself: nobody answered it."""
 
 
 class Resources(msgspec.Struct, frozen=True):
@@ -39,6 +43,7 @@ class Condition(msgspec.Struct, frozen=True):
 
     type: str
     status: str
+    reason: str = ""
     message: str = ""
 
 
@@ -74,12 +79,13 @@ class Pod(msgspec.Struct, frozen=True):
     @property
     def why_waiting(self) -> str:
         """kube-scheduler's reason, without its counts; empty when it has given none or the pod has a node."""
-        said = (c.message for c in self.status.conditions if c.type == "PodScheduled" and c.status == "False")
+        conditions = (c for c in self.status.conditions if c.type == "PodScheduled" and c.status == "False")
+        said = (c.message for c in conditions if c.reason != _ERROR)
         message = next(said, "")
         found = _REASONS.search(message)
         reasons = _REASON.findall(found["all"]) if found else [message]
-        # Full nodes are of no interest where a rule would keep the pod from an empty one.
-        return ", ".join([one for one in reasons if not one.startswith(_FULL)] or reasons)
+        # Nodes that would not do are of no interest where a rule keeps the pod from one that would.
+        return ", ".join([one for one in reasons if not one.startswith(_OF_NODES)] or reasons)
 
     @property
     def decided(self) -> bool:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gpuyard.sandbox.releases import Say
 
 EXTENDER = "gpuyard-extender"
-READY_WITHIN = 30.0
+READY_WITHIN = 90.0
 STOP_GRACE = 10.0
 
 
@@ -58,7 +58,7 @@ def _bring_up(name: str, say: Say, nodes: int, folders: Folders | None) -> Clust
     cluster = lifecycle.up(spec, say=_quiet(say), folders=folders, candidates=others)
     crds = str(manifests() / "crds")
     cluster.kubectl("apply", "--server-side", "-f", crds)
-    cluster.kubectl("wait", "--for=condition=established", "--timeout=20s", "-f", crds)
+    cluster.kubectl("wait", "--for=condition=established", "--timeout=90s", "-f", crds)
     start_extender(cluster)
     return cluster
 
