@@ -1,9 +1,11 @@
 """Room that was promised before the cycle began: who gets it, and who does not get it meanwhile."""
 
 import pytest
-from gpuyard.engine.model import Offer, Shape, State
+from gpuyard.engine import reasons
+from gpuyard.engine.model import Offer, Pod, PodTerm, Requirement, Shape, State
 from gpuyard.engine.plan import Cycle
-from gpuyard.engine.reasons import Teller
+from gpuyard.engine.reasons import Teller, waiting_reasons
+from gpuyard.engine.reporter import Silent
 from gpuyard.engine.result import Clearing, Kept, Reason
 from gpuyard.engine.settings import Settings
 from gpuyard.engine.settle import settle
@@ -125,3 +127,54 @@ def test_nobody_counts_on_the_place_of_a_pod_that_is_stuck(age: int, placed: lis
     some = yard().nodes(1, gpus=1).queue("a", quota=1).running("a", name="leaver")
     some.pod("leaver", state=State.TERMINATING, deleted_at=NOW - age).pending("a", name="waiter")
     assert some.plan(cycles=1).placed("waiter") == placed
+
+
+def reason_beside(holder: Yard) -> Reason:
+    """Why a pod waits on a full cluster beside somebody with a promise."""
+    return holder.pending("a", name="other").plan().reason("other")
+
+
+def full_node() -> Yard:
+    return yard().nodes(1).queue("a", quota=8).queue("shut", limit=0).running("a", gpus=8, preemptible=False)
+
+
+def test_whom_a_gate_holds_back_keeps_no_room() -> None:
+    nominated = {"nominated": "node-1"}
+    assert reason_beside(full_node().pending("shut", gpus=8, pod=nominated)) is Reason.NO_NODE_FITS
+    assert reason_beside(full_node().pending(None, gpus=8, pod=nominated)) is Reason.NO_NODE_FITS
+    assert reason_beside(full_node().pending("a", gpus=8, pod=nominated | {"gated": True})) is Reason.NO_NODE_FITS
+
+
+def test_nobody_waits_for_the_room_that_he_holds_himself() -> None:
+    alone = Shape(gpus=1, pod_anti_affinity=(PodTerm("zone", (Requirement("app", "Exists"),)),))
+    some = yard().nodes(1, labels={"zone": "z"}).queue("a", quota=8).running("a", pod={"labels": {"app": "x"}})
+    told = some.pending("a", name="choosy", shape=alone, pod={"nominated": "node-1"}).plan()
+    assert told.reason("choosy") is Reason.NO_NODE_FITS
+
+
+def crowd(count: int) -> Cycle:
+    """So many pods alike that wait, each with a promise of a full node."""
+    some = yard().nodes(1).queue("a", quota=8).running("a", gpus=8, preemptible=False)
+    return some.pending("a", count, gpus=2, pod={"nominated": "node-1"}).cycle()
+
+
+def test_the_holders_of_promises_are_looked_through_once_for_all_pods_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    tries: list[Pod] = []
+    monkeypatch.setattr(reasons, "_would_fit", lambda _room, _shape, holder: tries.append(holder))
+    assert len(waiting_reasons(crowd(50))) == 50
+    assert len(tries) == 50
+
+
+def test_the_reasons_of_very_many_pods_are_looked_for_within_the_time_limit() -> None:
+    class Watch(Silent):
+        looks = 0
+
+        def paused(self) -> None:
+            self.looks += 1
+
+    watch = Watch()
+    cycle = Cycle(crowd(50).snapshot, Settings(), watch)
+    cycle.run()
+    before = watch.looks
+    waiting_reasons(cycle)
+    assert watch.looks - before == 50

@@ -196,11 +196,25 @@ class Cycle:
         for node, pod in self._held.pop(team.workload.key, ()):
             self.scratch.hold(node, pod.shape, self.standing[pod.key].groups, 1)
 
-    def holder_of(self, key: str) -> Pod | None:
-        """The pod, or the ghost of one, that keeps the room promised to it."""
-        ghosts = (pod for _, pod in self._absent if pod.key == key)
-        pod = self.snapshot.pods.get(key) or next(ghosts, None)
-        return pod if pod is not None and self.scratch.status(pod) is not Status.RUNNING else None
+    def holders(self) -> list[tuple[str, Pod]]:
+        """Who keeps the room promised to them: pods, and the ghosts of such, by name, each with its node.
+
+        That is who took the promised place, and for whom it is held. Whom a gate does not let through keeps nothing.
+        """
+        absent = {pod.key: pod for _, pod in self._absent}
+        held = {pod.key for kept in self._held.values() for _, pod in kept}
+        promised = (
+            (self.standing[key].node, self.snapshot.pods.get(key) or absent[key]) for key in sorted(self.standing)
+        )
+        return [(node, pod) for node, pod in promised if pod.key in held or self._took(pod, node)]
+
+    def _took(self, pod: Pod, node: str) -> bool:
+        place = self.scratch.place(pod)
+        return place.status in _NEWLY_PLACED and place.node == node
+
+    def breathe(self) -> None:
+        """Let whoever watches look at the time, in work that follows upon a cycle."""
+        self._reporter.paused()
 
     # --- phases that take from others
 

@@ -14,12 +14,14 @@ otherwise                       as if no node could ever hold it
 """
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 
 from gpuyard.engine import gates
 from gpuyard.engine.company import Company
 from gpuyard.engine.constraints import selects, tolerates
 from gpuyard.engine.gang import Team, starting_chunk
 from gpuyard.engine.model import GPU, RESOURCES, UNLIMITED, Node, Pod, Shape, State
+from gpuyard.engine.placement import Nodes
 from gpuyard.engine.plan import Cycle
 from gpuyard.engine.result import Clearing, Gap, Kept, NodeCounts, Reason, Share, Waiting
 from gpuyard.engine.rooms import Room
@@ -47,9 +49,13 @@ class Teller:
         self._cycle = cycle
         self._by_workload: dict[str, Waiting] = {}
         self._counts: dict[Shape, NodeCounts] = {}
+        self._holders = cycle.holders()
+        self._in_the_way: dict[tuple[Shape, Nodes], tuple[tuple[str, Pod], ...]] = {}
+        """By shape and nodes the first two who hold room that would do: one of them may be the pod itself."""
 
     def why(self, pod: Pod) -> Waiting:
         """Why a pod waits, or what it waits for if a place is being cleared for it."""
+        self._cycle.breathe()
         workload = self._cycle.snapshot.workloads.get(pod.workload)
         if workload is None:
             return Waiting(Reason.QUEUE_MISSING)
@@ -126,15 +132,20 @@ class Teller:
 
     def _promised(self, pod: Pod) -> Waiting | None:
         """Whom the room is promised to without which the pod would fit."""
-        for key, standing in sorted(self._cycle.standing.items()):
-            holder = self._cycle.holder_of(key)
-            if holder is None or key == pod.key or standing.node not in self._cycle.scratch.rooms:
-                continue
-            room = self._cycle.scratch.rooms[standing.node]
-            allowed = self._cycle.placer.nodes_for(pod)
-            if room.node.open and (allowed is None or standing.node in allowed) and _would_fit(room, pod, holder):
-                return Waiting(Reason.PROMISED_TO_OTHER, Kept(node=standing.node, workload=holder.workload))
-        return None
+        nodes = self._cycle.placer.nodes_for(pod)
+        alike = (pod.shape, nodes)
+        if alike not in self._in_the_way:
+            self._in_the_way[alike] = tuple(islice(self._hold_back(pod.shape, nodes), 2))
+        others = ((node, holder) for node, holder in self._in_the_way[alike] if holder.key != pod.key)
+        node, holder = next(others, ("", pod))
+        return Waiting(Reason.PROMISED_TO_OTHER, Kept(node=node, workload=holder.workload)) if node else None
+
+    def _hold_back(self, shape: Shape, nodes: Nodes) -> Iterator[tuple[str, Pod]]:
+        """Who holds room without which a pod would fit, by name, each with the node of it."""
+        rooms = self._cycle.scratch.rooms
+        for node, holder in self._holders:
+            if (nodes is None or node in nodes) and rooms[node].node.open and _would_fit(rooms[node], shape, holder):
+                yield node, holder
 
     def _share(self, team: Team, chunk: list[Pod]) -> Waiting | None:
         """The resource in which the queue is at its fair share while others hold some of it."""
@@ -199,9 +210,9 @@ def node_cause(cycle: Cycle, pod: Pod, name: str) -> str:
     return "" if Company(cycle.scratch).allows(pod, name) else cause
 
 
-def _would_fit(room: Room, pod: Pod, holder: Pod) -> bool:
+def _would_fit(room: Room, shape: Shape, holder: Pod) -> bool:
     room.shift(holder.shape, (), 0, 1)
-    fits = room.fits_later(pod.shape)
+    fits = room.fits_later(shape)
     room.shift(holder.shape, (), 0, -1)
     return fits
 
