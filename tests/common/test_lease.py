@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from gpuyard.common.kube.errors import ApiError, KubeError, UnreachableError
 from gpuyard.common.kube.resources import Address
-from gpuyard.common.lease import Action, Elector, StuckError, Timing, View, WorkError, pause, step
+from gpuyard.common.lease import Action, Elector, StuckError, Timing, View, WorkError, own_identity, pause, step
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -52,6 +52,13 @@ def test_the_table_says_what_to_do(seen: View, now: float, action: Action) -> No
 def test_a_leader_is_one_for_ten_seconds_from_when_it_sent_its_write() -> None:
     view = View(ME).wrote(sent=50, version="1")
     assert (view.leading(59.9), view.leading(60)) == (True, False)
+
+
+def test_a_process_that_is_started_anew_in_its_pod_is_somebody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POD_NAME", "gpuyard-gfd-0")
+    one, other = own_identity(), own_identity()
+    assert one.startswith("gpuyard-gfd-0-")
+    assert one != other
 
 
 def test_the_same_version_seen_again_does_not_make_it_younger() -> None:

@@ -20,8 +20,11 @@ that was paused is no leader when it wakes, whatever its tasks do first: `Electo
 
 import asyncio
 import math
+import os
 import random
+import socket
 import time
+import uuid
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -47,6 +50,11 @@ class Timing:
 
 
 TIMING = Timing()
+
+
+def own_identity() -> str:
+    """A name that no other process has: a pod that was started anew is not the holder that it was."""
+    return f"{os.environ.get('POD_NAME') or socket.gethostname()}-{uuid.uuid4().hex[:8]}"
 
 
 class Action(Enum):

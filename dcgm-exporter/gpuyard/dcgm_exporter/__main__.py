@@ -9,7 +9,7 @@ from gpuyard.common.http import listening
 from gpuyard.common.kube.access import find_access
 from gpuyard.common.kube.changes import Batch
 from gpuyard.common.kube.client import Client, Selector
-from gpuyard.common.kube.reflector import Reflector
+from gpuyard.common.kube.reflector import Reflector, warn
 from gpuyard.common.kube.resources import CONFIG_MAPS, NODES
 from gpuyard.common.logs import configure, get_logger
 from gpuyard.common.process import Process, run
@@ -70,20 +70,16 @@ async def serve(process: Process, access_from: tuple[str, str], namespace: str, 
     """Start all parts."""
     client = await process.enter(Client(await find_access(*access_from), agent=COMPONENT))
     serving = Serving(node)
-
-    def report(problem: str) -> None:
-        log.warning("watch", reason=problem)
-
-    caches = reflectors(client, serving.maps, namespace, node, report)
+    caches = reflectors(client, serving.maps, namespace, node, warn)
     switches = Reflector(
         client,
         CONFIG_MAPS.within(namespace),
         DECODER,
         selector=Selector(fields=f"metadata.name={SWITCHES}"),
-        report=report,
+        report=warn,
     )
     switches.subscribe(serving.take_switches)
-    nodes = Reflector(client, NODES.within(), NODE_DECODER, report=report)
+    nodes = Reflector(client, NODES.within(), NODE_DECODER, report=warn)
     nodes.subscribe(serving.take_nodes)
     needed: list[Reflector[ConfigMap] | Reflector[ClusterNode]] = [*caches, switches, *([] if node else [nodes])]
     serving.synced = lambda: all(cache.synced for cache in needed)

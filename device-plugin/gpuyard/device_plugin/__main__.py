@@ -8,6 +8,7 @@ from pathlib import Path
 from gpuyard.common import arguments
 from gpuyard.common.kube.access import find_access
 from gpuyard.common.kube.client import Client
+from gpuyard.common.kube.reflector import warn
 from gpuyard.common.logs import configure, get_logger
 from gpuyard.common.process import Process, run
 from gpuyard.common.topology.maps import NAMESPACE, Maps, reflectors
@@ -27,7 +28,7 @@ async def serve(process: Process, access_from: tuple[str, str], namespace: str, 
             plugin.follow(maps.nodes().get(node))
 
     maps = Maps(follow, lambda name, why: log.warning("topology-refused", config_map=name, reason=why), node)
-    caches = reflectors(client, maps, namespace, node, lambda problem: log.warning("watch", reason=problem))
+    caches = reflectors(client, maps, namespace, node, warn)
     process.spawn("plugin", plugin.run())
     for cache in caches:
         process.spawn(f"watch of {cache.address.about}", cache.run())

@@ -2,10 +2,8 @@
 
 import asyncio
 import os
-import socket
 import sys
 import time
-import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,9 +13,9 @@ from typing import NoReturn
 from gpuyard.common import arguments
 from gpuyard.common.kube.access import find_access
 from gpuyard.common.kube.client import Client
-from gpuyard.common.kube.reflector import Reflector
+from gpuyard.common.kube.reflector import Reflector, warn
 from gpuyard.common.kube.resources import NODES
-from gpuyard.common.lease import Elector
+from gpuyard.common.lease import Elector, own_identity
 from gpuyard.common.logs import configure, get_logger
 from gpuyard.common.process import Process, run
 from gpuyard.common.topology.maps import NAMESPACE, ConfigMap, Maps, reflectors
@@ -61,10 +59,6 @@ class Loop:
                 await asyncio.wait_for(self.news.wait(), None if done else RETRY)
 
 
-def _report(problem: str) -> None:
-    log.warning("watch", reason=problem)
-
-
 def _refused(name: str, why: str) -> None:
     log.warning("topology-refused", config_map=name, reason=why)
 
@@ -72,14 +66,14 @@ def _refused(name: str, why: str) -> None:
 async def label_nodes(process: Process, options: Options) -> None:
     """Label all nodes that the topology names; one replica works."""
     client = await process.enter(Client(await find_access(*options.access_from), agent=COMPONENT))
-    identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}-{uuid.uuid4().hex[:8]}"
+    identity = own_identity()
     elector = Elector(client, COMPONENT, options.namespace, identity)
     loop = Loop()
     maps = Maps(loop.news.set, _refused)
-    nodes = Reflector(client, NODES.within(), DECODER, report=_report)
+    nodes = Reflector(client, NODES.within(), DECODER, report=warn)
     nodes.subscribe(lambda _: loop.news.set())
     caches: list[Reflector[ConfigMap] | Reflector[LabelledNode]]
-    caches = [*reflectors(client, maps, options.namespace, "", _report), nodes]
+    caches = [*reflectors(client, maps, options.namespace, "", warn), nodes]
     labeller = Labeller(client.fenced(lambda: elector.leading), options.now)
 
     async def work() -> None:
@@ -105,7 +99,7 @@ async def write_features(process: Process, options: Options, path: Path) -> None
             log.info("file-written", path=str(path))
 
     maps = Maps(rewrite, _refused, options.node)
-    caches = reflectors(client, maps, options.namespace, options.node, _report)
+    caches = reflectors(client, maps, options.namespace, options.node, warn)
     for cache in caches:
         process.spawn(f"watch of {cache.address.about}", cache.run())
     process.ready_if("caches", lambda: ", ".join(cache.problem for cache in caches if not cache.synced))

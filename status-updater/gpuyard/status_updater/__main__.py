@@ -1,9 +1,6 @@
 """The status updater as a process: follows pods, nodes and the topology; one of its replicas writes."""
 
-import os
-import socket
 import sys
-import uuid
 from collections.abc import Sequence
 
 import msgspec
@@ -12,10 +9,10 @@ from gpuyard.common.kube.access import find_access
 from gpuyard.common.kube.changes import Batch
 from gpuyard.common.kube.client import Client
 from gpuyard.common.kube.events import Recorder
-from gpuyard.common.kube.reflector import Reflector
+from gpuyard.common.kube.reflector import Reflector, warn
 from gpuyard.common.kube.resources import NODES, PODS
-from gpuyard.common.lease import Elector
-from gpuyard.common.logs import configure, get_logger
+from gpuyard.common.lease import Elector, own_identity
+from gpuyard.common.logs import configure
 from gpuyard.common.process import Process, run
 from gpuyard.common.topology.cluster_node import DECODER, ClusterNode
 from gpuyard.common.topology.maps import NAMESPACE, ConfigMap, Maps, reflectors
@@ -24,7 +21,6 @@ from gpuyard.status_updater.pods import Pod
 from gpuyard.status_updater.updater import REASONS, Updater
 
 COMPONENT = "gpuyard-status-updater"
-log = get_logger()
 
 
 class Feed:
@@ -59,20 +55,20 @@ class Feed:
 async def serve(process: Process, access_from: tuple[str, str], namespace: str) -> None:
     """Start all parts."""
     client = await process.enter(Client(await find_access(*access_from), agent=COMPONENT))
-    identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}-{uuid.uuid4().hex[:8]}"
+    identity = own_identity()
     elector = Elector(client, COMPONENT, namespace, identity)
     acting = client.fenced(lambda: elector.leading)
     # The maps tell the updater, which is made of them: hence by name.
     maps = Maps(report=lambda name, why: updater.refuse(name, why))  # noqa: PLW0108
-    nodes = Reflector(client, NODES.within(), DECODER, report=_report)
-    pods = Reflector(client, PODS.within(), msgspec.json.Decoder(Pod), report=_report)
+    nodes = Reflector(client, NODES.within(), DECODER, report=warn)
+    pods = Reflector(client, PODS.within(), msgspec.json.Decoder(Pod), report=warn)
     recorder = Recorder(acting, COMPONENT, identity, REASONS)
     desk = Desk(maps, nodes.store)
     updater = Updater(acting, desk, namespace, recorder)
     feed = Feed(desk, updater)
     nodes.subscribe(feed.take_nodes)
     pods.subscribe(feed.take_pods)
-    of_maps = reflectors(client, maps, namespace, "", _report)
+    of_maps = reflectors(client, maps, namespace, "", warn)
     for each in of_maps:
         each.subscribe(feed.take_maps)
     caches: list[Reflector[ConfigMap] | Reflector[ClusterNode] | Reflector[Pod]] = [*of_maps, nodes, pods]
@@ -89,10 +85,6 @@ async def serve(process: Process, access_from: tuple[str, str], namespace: str) 
     process.dump_with("caches", lambda: {cache.address.about: len(cache.store) for cache in caches})
     process.dump_with("events", lambda: {"dropped": recorder.dropped})
     process.ready_if("caches", lambda: ", ".join(cache.problem for cache in caches if not cache.synced))
-
-
-def _report(problem: str) -> None:
-    log.warning("watch", reason=problem)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -26,7 +26,9 @@ from gpuyard.common.kube.client import EVERYTHING, Client, Selector
 from gpuyard.common.kube.errors import ApiError, KubeError, UnreachableError, api_error
 from gpuyard.common.kube.objects import Bare, Identity
 from gpuyard.common.kube.resources import Address
+from gpuyard.common.logs import get_logger
 
+log = get_logger()
 _BARE = msgspec.json.Decoder(Bare)
 
 
@@ -62,6 +64,11 @@ class Counts:
     watches: int = 0
     failures: int = 0
     undecodable: int = 0
+
+
+def warn(problem: str) -> None:
+    """Write a problem of a cache to the log: what processes give as `report` that have nobody else to tell."""
+    log.warning("watch", reason=problem)
 
 
 class Reflector(Generic[T]):
