@@ -31,7 +31,7 @@ if [ "$1" = doctor ] && [ "$2" != scheduler-config ]; then shift; set -- doctor 
 exec {python} -m gpuyard.cli "$@"
 """
 RUN_BY_OTHERS = ("make ",)
-"""What tests of its own run: tests/cluster/test_demo.py, and CI."""
+"""`make demo` is `gpuyard demo`: tests/cluster/test_demo.py and test_demo_kind.py. `make test` is this very run."""
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,19 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 README = ROOT / "README.md"
 PLAYED = tuple(DOCS / f"{name}.md" for name in ("queues", "coming-from", "operations", "troubleshooting", "real-gpus"))
-"""The documents that tests/cluster/test_documents.py plays; those of the mock have tests of their own."""
+"""The documents that tests/cluster/test_documents.py plays, and beside them README."""
+
+PLAYED_ELSEWHERE = {
+    DOCS / "start.md": "tests/cluster/test_mock_start.py",
+    DOCS / "mock-recipes.md": "tests/cluster/test_mock_recipes.py",
+    DOCS / "security.md": "tests/cluster/test_admission.py",
+}
+"""Where a document is played that needs a cluster of another kind."""
+
+NOT_PLAYED = {
+    DOCS / "install.md": "it offers ways to choose from, of which tests/cluster/test_install.py applies each by itself",
+}
+"""Why a document with commands is not played from its first to its last."""
 
 LOOKED_AT = frozenset({"text", "mermaid"})
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -13,7 +13,18 @@ from gpuyard.engine.result import Reason
 from gpuyard.extender.config import ExtenderConfig
 
 from tests.documents import manual
-from tests.documents.blocks import DOCS, LOOKED_AT, PLAYED, README, ROOT, blocks, indented, typed
+from tests.documents.blocks import (
+    DOCS,
+    LOOKED_AT,
+    NOT_PLAYED,
+    PLAYED,
+    PLAYED_ELSEWHERE,
+    README,
+    ROOT,
+    blocks,
+    indented,
+    typed,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,6 +78,22 @@ def test_what_a_document_points_to_is_there(document: Path) -> None:
 @pytest.mark.parametrize("document", sorted(DOCS.glob("*.md")), ids=named)
 def test_each_document_is_in_the_list_of_documents(document: Path) -> None:
     assert document.name == "README.md" or f"]({document.name})" in (DOCS / "README.md").read_text()
+
+
+def has_commands(document: Path) -> bool:
+    return bool(indented(document)) or any(block.language == "sh" for block in blocks(document))
+
+
+def test_each_document_with_commands_is_played_or_it_is_said_why_not() -> None:
+    known = [README, *PLAYED, *PLAYED_ELSEWHERE, *NOT_PLAYED]
+    assert sorted(document for document in DOCUMENTS if has_commands(document)) == sorted(known)
+
+
+@pytest.mark.parametrize("document", PLAYED_ELSEWHERE, ids=named)
+def test_what_is_played_elsewhere_is_taken_apart_there(document: Path) -> None:
+    names = {"start.md": "blocks(START)", "mock-recipes.md": "blocks(RECIPES)"}
+    player = (ROOT / PLAYED_ELSEWHERE[document]).read_text()
+    assert names.get(document.name, f'blocks(DOCS / "{document.name}")') in player
 
 
 def command(words: list[str]) -> tuple[click.Command, list[str]]:
