@@ -1,4 +1,6 @@
-"""Plays the sample `consolidation` as its readers would: kubectl apply, three times; a small job moves for a large one.
+"""Plays the sample `consolidation` with kubectl, nearly as its readers would: a small job moves for a large one.
+
+The initial jobs are submitted one by one, each when the one before runs: only then are they sure to lie as it tells.
 
 The node that stays empty is cordoned meanwhile. Else the large job would simply start there, and nobody had to move.
 """
@@ -39,7 +41,7 @@ def play(cluster: Cluster, manifests: Path, say: Say, narrate: Narrate) -> str:
     cluster.kubectl("apply", "-f", str(manifests / "priority-classes" / "priority-classes.yaml"))
     say(f"kubectl apply -f {QUEUES}: two departments with two projects each")
     cluster.kubectl("apply", "-f", str(sample / QUEUES))
-    say(f"kubectl apply -f {INITIAL}: four jobs, one after the other")
+    say(f"the four jobs of {INITIAL}, each by kubectl apply when the one before runs")
     _start(cluster, sample)
     empty = _empty_node(cluster)
     say(f"{empty} is empty and would do for what comes: it is cordoned, so that others have to make room")
