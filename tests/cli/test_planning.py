@@ -309,6 +309,14 @@ def test_a_broken_snapshot_has_a_line_with_its_faults(tmp_path: Path) -> None:
     assert answer["error"][0].endswith("Queue team-a: spec.resources.gpu.quota: '-3' is negative")
 
 
+def test_a_pod_to_check_that_one_file_lacks_does_not_keep_the_others_from_being_answered(tmp_path: Path) -> None:
+    folder = snapshots(tmp_path / "all", a=listed(node(), queue(), pod("b")), b=listed(*TWO))
+    result = run("plan", "--each", folder, "-o", "jsonl", "--check", "default/a")
+    first, second = map(msgspec.json.decode, result.out.splitlines())
+    why = "a.json: --check default/a: there is no such pod in the input; did you mean default/b?"
+    assert (first, second["file"], result.code) == ({"file": "a.json", "error": [why]}, "b.json", 2)
+
+
 def test_a_folder_that_is_not_there_is_bad_usage(tmp_path: Path) -> None:
     assert run("plan", "--each", tmp_path / "gone").code == 2
 

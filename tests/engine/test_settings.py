@@ -66,6 +66,7 @@ def test_an_unknown_setting_is_answered_with_the_known_ones() -> None:
     ("key", "text", "why"),
     [
         ("consolidation.maxMoved", "many", "'many' is not a whole number"),
+        ("consolidation.maxMoved", "-5", "-5 is negative; -1 is no limit"),
         ("namespaceMatch", "maybe", "'maybe' is none of off, name, label"),
         ("consolidation.keepNodesEmpty", "yes", "'yes' is none of true, false"),
     ],

@@ -16,7 +16,7 @@ from gpuyard.engine.changes import (
     Wait,
 )
 from gpuyard.engine.model import NodeTerm, PodTerm, Requirement, Shape
-from gpuyard.engine.result import Gap, Reason, Waiting
+from gpuyard.engine.result import Foreign, Gap, NoQueue, Reason, Waiting
 from gpuyard.engine.suggestions import advice_in_words, option_in_words, suggestion
 
 from tests.engine.builders import yard
@@ -108,6 +108,28 @@ def test_without_an_option_the_causes_are_named() -> None:
         "no single change helps: GangDoesNotFit: the gang needs room for 3 pods at once (found 2 of 3)"
     )
     assert line.endswith(" and Outranked: others rank before it")
+
+
+def test_a_single_cause_is_told_as_the_only_one_that_was_found() -> None:
+    [line] = advice_in_words(Advice(pod=ME, causes=(Waiting(Reason.OUTRANKED),)), SNAPSHOT)
+    assert line == "no single change helps: Outranked: others rank before it; a second cause was not found"
+
+
+@pytest.mark.parametrize(
+    ("cause", "words"),
+    [
+        (
+            Waiting(Reason.OTHER_SCHEDULER, Foreign(found="volcano")),
+            "set schedulerName to default-scheduler or kai-scheduler, so that it is governed",
+        ),
+        (
+            Waiting(Reason.QUEUE_MISSING, NoQueue(label="", why="absent")),
+            "set the label kai.scheduler/queue to a queue's name, so that it is governed",
+        ),
+    ],
+)
+def test_who_is_not_governed_is_told_what_would_change_that(cause: Waiting, words: str) -> None:
+    assert advice_in_words(Advice(pod=ME, causes=(cause,)), SNAPSHOT) == [words]
 
 
 def test_each_option_is_a_line() -> None:

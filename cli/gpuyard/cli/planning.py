@@ -116,7 +116,7 @@ def _planned(asked: Request, paths: Sequence[str], name: str) -> Planned:
     snapshot, notes = read(paths, asked.settings, asked.now, asked.live)
     for note in notes:
         click.echo(f"{name}: {note}" if name else note, err=True)
-    _known(snapshot, asked)
+    _known(snapshot, asked, name)
     deadline = Deadline(asked.timeout)
     try:
         outcome = settle(snapshot, asked.settings, deadline)
@@ -126,13 +126,17 @@ def _planned(asked: Request, paths: Sequence[str], name: str) -> Planned:
     return Planned(name, snapshot, asked.settings, outcome, deadline, asked.checks, told)
 
 
-def _known(snapshot: Snapshot, asked: Request) -> None:
+def _known(snapshot: Snapshot, asked: Request, name: str) -> None:
+    """See that the pods asked about are there; of many snapshots one without them is a fault of its own."""
     for option, pods in (("--check", asked.checks), ("--explain", (asked.explain,) if asked.explain else ())):
         for pod in pods:
             if pod not in snapshot.pods:
                 near = get_close_matches(pod, snapshot.pods, n=1)
                 hint = f"; did you mean {near[0]}?" if near else ", say NAMESPACE/NAME"
-                raise click.UsageError(f"{option} {pod}: there is no such pod in the input{hint}")
+                why = f"there is no such pod in the input{hint}"
+                if name:
+                    raise Unreadable([Fault(name, f"{option} {pod}", "", why)])
+                raise click.UsageError(f"{option} {pod}: {why}")
 
 
 def _checked(planned: Planned) -> int:

@@ -2,7 +2,8 @@
 
 Each kind is first tried as large as it makes sense. If the pod runs then, the smallest step that is enough is looked
 for between that and no change at all; what is returned has been tried, and so has one unit less, which was not enough.
-Where no single change helps, the two causes are named: why the pod waits, and why it still would without that cause.
+Where no single change helps, the causes are named: why the pod waits, and why it still would without that cause, if a
+change was found that takes it away.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -50,7 +51,7 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Advice(msgspec.Struct, frozen=True, kw_only=True):
-    """What would help one waiting pod. Without `options`, `causes` are the two that stand in the way together."""
+    """What would help one waiting pod. Without `options`, `causes` are what stands in the way, as far as found."""
 
     pod: str
     options: tuple[Option, ...] = ()

@@ -83,6 +83,13 @@ def _integer(text: str) -> int:
     return int(text)
 
 
+def _at_most(text: str) -> int:
+    number = _integer(text)
+    if number < -1:
+        raise ValueError(f"{text} is negative; -1 is no limit")
+    return number
+
+
 def _choice(*options: str) -> Callable[[str], str]:
     def read(text: str) -> str:
         if text not in options:
@@ -102,7 +109,7 @@ KEYS: Mapping[str, tuple[str, Callable[[str], object]]] = {
     "namespaceMatch": ("namespace_match", _choice("off", "name", "label")),
     "promise.ttl": ("promise_ttl", duration),
     "capacity.grace": ("capacity_grace", duration),
-    "consolidation.maxMoved": ("max_moved", _integer),
+    "consolidation.maxMoved": ("max_moved", _at_most),
     "consolidation.keepNodesEmpty": ("keep_nodes_empty", _switch),
     "staleness.gracePeriod": ("staleness_grace", duration),
     "honorDisruptionBudgets": ("honor_disruption_budgets", _switch),

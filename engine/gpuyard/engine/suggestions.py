@@ -21,6 +21,7 @@ from gpuyard.engine.changes import (
 )
 from gpuyard.engine.kube.times import written
 from gpuyard.engine.model import GPU, RESOURCES, Amounts, Labels, Node, Shape
+from gpuyard.engine.result import Reason
 from gpuyard.engine.sentences import amount, amounts, thousandths, told
 from gpuyard.engine.snapshot import Snapshot
 
@@ -49,11 +50,24 @@ def _some(pods: Sequence[str]) -> str:
 
 
 def advice_in_words(advice: Advice, snapshot: Snapshot) -> list[str]:
-    """One line for each option; without any, one that names the causes which stand in the way together."""
+    """One line for each option; without any, one that names the causes which stand in the way together.
+
+    Who is not governed at all is told what would change that: no trial of the engine can.
+    """
     if advice.options:
         return [option_in_words(option, snapshot) for option in advice.options]
+    first, *more = advice.causes
+    if first.reason in _UNGOVERNED:
+        return [_UNGOVERNED[first.reason]]
     causes = " and ".join(f"{cause.reason}: {told(cause)}" for cause in advice.causes)
-    return [f"no single change helps: {causes}"]
+    return [f"no single change helps: {causes}" + ("" if more else "; a second cause was not found")]
+
+
+_UNGOVERNED: Mapping[Reason, str] = {
+    Reason.OTHER_SCHEDULER: "set schedulerName to default-scheduler or kai-scheduler, so that it is governed",
+    Reason.QUEUE_MISSING: "set the label kai.scheduler/queue to a queue's name, so that it is governed",
+}
+"""What makes a pod one of ours; whether it would run then is seen once it is."""
 
 
 def _wait(change: Wait, _snapshot: Snapshot) -> str:
