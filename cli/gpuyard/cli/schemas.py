@@ -27,6 +27,9 @@ FIELDS: Mapping[Resource, tuple[str, ...]] = {
 }
 """What we read and write of each kind: the API server drops what its CRD does not know."""
 
+SHOWN: Mapping[Resource, tuple[str, ...]] = {QUEUES: ("status.fairShare",)}
+"""What we write for people only: nothing goes wrong without it."""
+
 _UNKNOWN = "x-kubernetes-preserve-unknown-fields"
 
 
@@ -49,18 +52,29 @@ async def _of(patient: Patient, resource: Resource) -> list[Finding]:
     if not served:
         names = ", ".join(each["name"] for each in crd["spec"]["versions"] if each["served"])
         return [Finding(THERE, Status.FAIL, f"CRD {name} serves {names}, not {version}", _AGAIN)]
-    return [Finding(THERE, Status.FAIL, f"CRD {name}: {flaw}", _AGAIN) for flaw in _flaws(served[0], FIELDS[resource])]
+    return list(_findings(name, served[0], resource))
 
 
 _AGAIN = "apply manifests/crds again; of KAI Scheduler take a version that has it"
 
 
-def _flaws(version: Json, fields: tuple[str, ...]) -> Iterator[str]:
-    schema = version.get("schema", {}).get("openAPIV3Schema", {})
-    if missing := [field for field in fields if not _kept(schema, field.split("."))]:
-        yield f"its schema lacks {', '.join(missing)}, which the API server therefore drops"
+def _findings(name: str, version: Json, resource: Resource) -> Iterator[Finding]:
+    for status, fields in ((Status.FAIL, FIELDS[resource]), (Status.WARN, SHOWN.get(resource, ()))):
+        if missing := lacking(version, fields):
+            seen = f"CRD {name}: its schema lacks {', '.join(missing)}, which the API server therefore drops"
+            yield Finding(THERE, status, seen, _AGAIN if status is Status.FAIL else _ELSEWHERE)
     if "status" not in (version.get("subresources") or {}):
-        yield "it has no sub-resource status, so that nothing can be told there"
+        seen = f"CRD {name}: it has no sub-resource status, so that nothing can be told there"
+        yield Finding(THERE, Status.FAIL, seen, _AGAIN)
+
+
+_ELSEWHERE = "`gpuyard top` and the metrics tell the fair shares all the same; manifests/crds has the field"
+
+
+def lacking(version: Json, fields: tuple[str, ...]) -> list[str]:
+    """The fields that the API server does not keep."""
+    schema = version.get("schema", {}).get("openAPIV3Schema", {})
+    return [field for field in fields if not _kept(schema, field.split("."))]
 
 
 def _kept(schema: Mapping[str, Any], path: list[str]) -> bool:
