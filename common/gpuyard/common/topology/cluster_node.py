@@ -6,7 +6,7 @@ from gpuyard.common.topology.reading import MOCK_LABEL
 from gpuyard.common.topology.resources import is_gpu
 
 RESOURCES_ANNOTATION = "gpuyard.io/mock-resources"
-"""On a node that the topology names: the resources that the mock offers there."""
+"""The resources that the mock offers on a node, and on one that the topology no longer names what is left of them."""
 
 KWOK = "kwok"
 KWOK_ANNOTATION = "kwok.x-k8s.io/node"
