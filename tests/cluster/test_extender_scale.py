@@ -16,6 +16,7 @@ from gpuyard.sandbox import down
 from gpuyard.sandbox.demo.stage import EXTENDER, extender_port, set_up
 
 from tests.cluster.crowd import creating, deleting, send, storm, touching
+from tests.cluster.share import others_share
 from tests.cluster.yard import Json, Yard
 
 if TYPE_CHECKING:
@@ -27,7 +28,10 @@ NODES = [f"node-{number}" for number in range(1, 1001)]
 KNOWN = 5000
 QUEUES = 20
 CALLS = 2000
-"""So many are asked while the planner computes: fewer than it lets pass before it comes to an end."""
+"""So many are asked while the planner computes."""
+
+SOON = 10.0
+"""Seconds until a fresh pod is bound: the 5 that are promised, and as many for a machine that is slow."""
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +105,11 @@ def cycles(yard: Yard) -> float:
     return yard.metrics()["gpuyard_cycle_seconds_count"]
 
 
+def computing(yard: Yard) -> float:
+    """For how many seconds it has computed, in cycles that are over."""
+    return yard.metrics()["gpuyard_cycle_seconds_sum"]
+
+
 def gang(yard: Yard, number: int) -> list[Json]:
     """A gang of ten that asks for whole nodes, and its pods; nowhere is one free."""
     name = f"gang-{number}"
@@ -121,10 +130,10 @@ def test_filter_answers_in_under_five_milliseconds_also_while_the_planner_comput
     gangs = [pod for number in range(41) for pod in gang(large, number)]
     send(large.cluster.kubeconfig, map(creating, gangs))
     large.until(lambda: large.metrics()['gpuyard_ledger_pods{phase="Pending"}'] >= len(gangs), 60, "all are known")
-    before = cycles(large)
+    before, computed = cycles(large), computing(large)
     while_planning = figures("while planning", asked(large, fresh(large, 100) * (CALLS // 100)))
-    assert cycles(large) == before, "the planner has not come to an end beside the calls"
-    large.until(lambda: cycles(large) > before, 120, "it comes to its end once it is left alone")
+    waited = large.until(lambda: cycles(large) > before, 120, "it comes to its end once it is left alone")
+    assert computing(large) - computed > waited, "it had begun before the calls were over"
     send(large.cluster.kubeconfig, map(deleting, gangs))
     assert max(quiet, while_planning) < 0.005
 
@@ -141,6 +150,7 @@ def test_a_fresh_pod_is_bound_soon_beside_many_refused_ones_and_constant_updates
     send(large.cluster.kubeconfig, map(creating, refused))
     over = 'gpuyard_refused_pods{reason="OverLimit"}'
     large.until(lambda: large.metrics().get(over, 0) >= len(refused), 300, "all are refused")
+    share = others_share()
     touches = (touching(f"run-{n % KNOWN}", "default", str(n)) for n in itertools.count())
     with storm(large.cluster.kubeconfig, touches, a_second=50):
         # In turns, so that what else the machine has to do meets both.
@@ -150,5 +160,5 @@ def test_a_fresh_pod_is_bound_soon_beside_many_refused_ones_and_constant_updates
         ]
     asked_about, others = zip(*both, strict=True)
     print(f"bound after {median(asked_about):.2f} s; a pod that we are not asked about {median(others):.2f} s")  # noqa: T201
-    # Where kube-scheduler alone takes as long, the machine is too slow for the figure.
-    assert median(asked_about) < max(5, 2 * median(others))
+    # The other one's time is no measure: it stands in the same queue, which our refusals make longer.
+    assert median(asked_about) < SOON * max(share, others_share())

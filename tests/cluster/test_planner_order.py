@@ -69,7 +69,7 @@ def test_whom_nothing_lets_run_starves_nobody(yard: Yard) -> None:
     fill(yard, free=4)
     yard.submit(*(f"a-{number}" for number in range(4)), queue=first, volumes=VOLUMES)
     yard.submit(*(f"b-{number}" for number in range(4)), queue=second)
-    yard.until(lambda: {f"b-{number}" for number in range(4)} <= yard.placed(), 30, "the second are served")
+    yard.until(lambda: {f"b-{number}" for number in range(4)} <= yard.placed(), 15, "the second are served")
 
 
 @pytest.mark.alone
