@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 from gpuyard.sandbox.kind import private
+from gpuyard.sandbox.kind.docker import Docker
 from gpuyard.sandbox.kind.private import PrivateEngine, settings
+from gpuyard.sandbox.processes import Process
 
 DATA, RUN = Path("/cache/data"), Path("/run/gpuyard-1")
 
@@ -96,3 +98,71 @@ def test_mounts_below_a_folder_are_told_from_others(monkeypatch: pytest.MonkeyPa
     )
     private._unmount(Path("/run/e"))
     assert calls == [("umount", "--lazy", "/run/e"), ("umount", "--lazy", "/run/e/netns/a")]
+
+
+class Busy:
+    """An engine of our own that says nothing at first; it remembers what was done to it."""
+
+    def __init__(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.done: list[str] = []
+        self.answers = iter([False, False, True])
+        self.engine = PrivateEngine(home)
+        monkeypatch.setattr(PrivateEngine, "run", home)
+        monkeypatch.setattr(private, "POLL", 0)
+        monkeypatch.setattr(private, "_call", lambda *_: "")
+        monkeypatch.setattr(private, "FORWARDING", home / "forwarding")
+        (home / "forwarding").write_text("1")
+        (home / "docker.pid").write_text("7")
+        monkeypatch.setattr("gpuyard.sandbox.processes.running", lambda: [Process(self.pid, home, "dockerd", "")])
+        monkeypatch.setattr(Docker, "answers", lambda _: next(self.answers))
+        monkeypatch.setattr(Docker, "lines", lambda *_: ["kind"])
+        for step in ("stop", "_launch"):
+            monkeypatch.setattr(PrivateEngine, step, lambda _, step=step: self.done.append(step))
+        monkeypatch.setattr(PrivateEngine, "_prepare", lambda _: None)
+
+    pid = 7
+
+
+@pytest.fixture
+def busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Busy:
+    return Busy(tmp_path, monkeypatch)
+
+
+def test_an_engine_that_runs_and_says_nothing_yet_is_waited_for(busy: Busy) -> None:
+    busy.engine.start(lambda _: None)
+    assert busy.done == []
+
+
+def test_an_engine_of_which_only_children_are_left_is_started_anew(busy: Busy) -> None:
+    busy.pid = 8
+    busy.engine.start(lambda _: None)
+    assert busy.done == ["stop", "_launch"]
+
+
+def test_an_engine_that_says_nothing_for_too_long_is_started_anew(busy: Busy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(private, "START_WITHIN", -1)
+    busy.engine.start(lambda _: None)
+    assert busy.done == ["stop", "_launch"]
+
+
+def test_what_was_there_before_is_noted_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PrivateEngine, "run", tmp_path / "run")
+    monkeypatch.setattr(private, "_call", lambda *_: "")
+    monkeypatch.setattr(private, "FORWARDING", tmp_path / "forwarding")
+    (tmp_path / "forwarding").write_text("1")
+
+    def full(path: Path, target: Path) -> None:
+        assert json.loads(path.read_text())["forwarding"] == "1"
+        raise OSError(28, f"no room for {target}")
+
+    monkeypatch.setattr(Path, "rename", full)
+    with pytest.raises(OSError, match="no room"):
+        PrivateEngine(tmp_path / "home")._prepare()
+    assert not (tmp_path / "run" / "before.json").exists()
+
+
+@pytest.mark.parametrize("text", ["", "{", "\0\0", '{"iptables": "'])
+def test_a_note_that_was_torn_does_not_keep_the_engine_from_ending(busy: Busy, text: str) -> None:
+    (busy.engine.run / "before.json").write_text(text)
+    busy.engine._restore()
+    assert (busy.engine.run / "forwarding").read_text() == "1"

@@ -110,7 +110,7 @@ class PrivateEngine:
 
     def start(self, say: Say) -> Docker:
         """Have it running, with a network for kind whose bridge has a name of ours."""
-        if not self.docker.answers():
+        if not self._comes_to_answer():
             self.stop()
             say("starting a Docker engine of our own")
             self._prepare()
@@ -132,11 +132,26 @@ class PrivateEngine:
             _unmount(self.home)
             shutil.rmtree(self.run)
 
+    def _comes_to_answer(self) -> bool:
+        """Whether it answers; one that runs and says nothing yet is busy, and clusters may be in it."""
+        deadline = time.monotonic() + START_WITHIN
+        while not self.docker.answers():
+            if not self._runs() or time.monotonic() > deadline:
+                return False
+            time.sleep(POLL)
+        return True
+
+    def _runs(self) -> bool:
+        """Whether dockerd itself is there, and not only what it started."""
+        return any(one.folder == self.run and not self._is_child(one) for one in processes.running())
+
     def _prepare(self) -> None:
         self.home.mkdir(parents=True, exist_ok=True)
         self.run.mkdir(mode=0o700)
         before = {family: _listing(family) for family in FAMILIES} | {"forwarding": FORWARDING.read_text()}
-        (self.run / "before.json").write_text(json.dumps(before))
+        partial = self.run / "before.json.partial"
+        partial.write_text(json.dumps(before))
+        partial.rename(self.run / "before.json")
         (self.run / "runtime").write_text(RUNTIME)
         (self.run / "runtime").chmod(0o755)
         configuration = settings(self.home / "data", self.run, limited=limited())
@@ -172,7 +187,7 @@ class PrivateEngine:
         return True
 
     def _restore(self) -> None:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError, ValueError):  # without it, what is ours by name goes all the same
             before = json.loads((self.run / "before.json").read_text())
             now = {family: _listing(family) for family in FAMILIES}
             for family in FAMILIES:
