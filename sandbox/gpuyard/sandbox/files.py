@@ -75,7 +75,7 @@ def write(place: Place, record: Record) -> None:
 def scheduler_config(place: Place) -> dict[str, Any]:
     """The wanted KubeSchedulerConfiguration, pointed at this sandbox's API server and extender."""
     source = place.spec.scheduler_config
-    config = scheduler_source(source) if source else dict(DEFAULT_SCHEDULER)
+    config = scheduler_source(source, place.spec.extender_url) if source else dict(DEFAULT_SCHEDULER)
     config["leaderElection"] = {"leaderElect": False}
     config["clientConnection"] = {
         "qps": 500,
@@ -84,17 +84,12 @@ def scheduler_config(place: Place) -> dict[str, Any]:
         "kubeconfig": place.path("scheduler.kubeconfig"),
     }
     if place.spec.extender_url:
-        if not config.get("extenders"):
-            raise SandboxError(
-                "scheduler configuration", f"{source} has no extenders for {place.spec.extender_url}",
-                remedy="Add `extenders:` as in manifests/kube-scheduler/config.yaml, or leave --extender-url out.",
-            )  # fmt: skip
         config["extenders"] = [{**one, "urlPrefix": place.spec.extender_url} for one in config["extenders"]]
     return config
 
 
-def scheduler_source(source: Path) -> dict[str, Any]:
-    """Read a KubeSchedulerConfiguration; a file that is none is a SandboxError, one sentence."""
+def scheduler_source(source: Path, extender_url: str = "") -> dict[str, Any]:
+    """Read a KubeSchedulerConfiguration; a file that is none, or lacks extenders to point, is a SandboxError."""
     try:
         config = yaml.safe_load(source.read_text())
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
@@ -106,6 +101,11 @@ def scheduler_source(source: Path) -> dict[str, Any]:
         raise SandboxError(
             "scheduler configuration", f"{source} {fault}",
             remedy="manifests/kube-scheduler/config.yaml is one to begin with.",
+        )  # fmt: skip
+    if extender_url and not config.get("extenders"):
+        raise SandboxError(
+            "scheduler configuration", f"{source} has no extenders for {extender_url}",
+            remedy="Add `extenders:` as in manifests/kube-scheduler/config.yaml, or leave --extender-url out.",
         )  # fmt: skip
     return dict(config)
 

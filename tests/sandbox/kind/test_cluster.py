@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 from gpuyard.sandbox.errors import SandboxError
 from gpuyard.sandbox.folders import Folders
@@ -17,7 +20,6 @@ from gpuyard.sandbox.spec import Spec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from gpuyard.sandbox.binaries import Found
     from gpuyard.sandbox.tools import Tool
@@ -36,18 +38,33 @@ class World:
         self.engine_there = True
         self.private = True
         self.networks = ["bridge"]
+        self.in_network: list[str] = []
+        self.starts = True
+        self.answering = [Docker({"DOCKER_HOST": ENGINE})]
         self.systems: set[str] = set()
         monkeypatch.setattr("gpuyard.sandbox.kind.engines.engine", self._engine)
         monkeypatch.setattr("gpuyard.sandbox.kind.engines.again", self._again)
+        monkeypatch.setattr("gpuyard.sandbox.kind.engines.answering", lambda _: self.answering)
         monkeypatch.setattr("gpuyard.sandbox.kind.engines.release", lambda *_: self.done.append("release"))
         monkeypatch.setattr("gpuyard.sandbox.kind.images.node", lambda *_: "an-image")
         monkeypatch.setattr("gpuyard.sandbox.binaries.ensure", self._ensure)
         monkeypatch.setattr(Cluster, "answers", lambda _: self.healthy)
-        monkeypatch.setattr(Cluster, "nodes", {"control-plane": "running"})
-        monkeypatch.setattr(Cluster, "create", lambda one, *_: self.done.append(f"create {one.name}"))
+        monkeypatch.setattr(clusters, "AGAIN_WITHIN", 0)
+        monkeypatch.setattr(clusters, "POLL", 0)
+        self.nodes = {"control-plane": "running"}
+        monkeypatch.setattr(Cluster, "nodes", self.nodes)
+        monkeypatch.setattr(Cluster, "create", lambda one, *_: self._create(one))
         monkeypatch.setattr(Cluster, "delete", lambda one: self.done.append(f"delete {one.name}"))
-        monkeypatch.setattr(Docker, "lines", lambda *_: self.networks)
-        monkeypatch.setattr(Docker, "ask", lambda _, *words: self.done.append(" ".join(words)))
+        monkeypatch.setattr(Docker, "lines", lambda _, *words: self.networks if "ls" in words else self.in_network)
+        monkeypatch.setattr(Docker, "ask", lambda _, *words: self._ask(*words))
+
+    def _create(self, cluster: Cluster) -> None:
+        self.done.append(f"create {cluster.name}")
+        (cluster.folder / "up").touch()
+
+    def _ask(self, *words: str) -> None:
+        self.done.append(" ".join(words))
+        self.healthy = self.healthy or (words[0] in ("start", "unpause") and self.starts)
 
     def _ensure(
         self, _names: object, _folders: Folders, _say: object, *, tools: Mapping[str, Tool]
@@ -101,17 +118,81 @@ def test_a_second_up_does_nothing(world: World) -> None:
     assert world.done == []
 
 
-def test_a_sandbox_that_does_not_answer_is_made_anew_where_it_was(world: World) -> None:
+@pytest.mark.parametrize(("state", "mends"), [("exited", "start"), ("created", "start"), ("paused", "unpause")])
+def test_a_node_that_stands_still_is_started_where_it_was(world: World, state: str, mends: str) -> None:
     world.up()
     world.healthy = False
+    world.nodes["worker"] = state
     world.up()
-    assert world.done[2:] == [f"{ENGINE} again", "create mine"]
+    assert world.done[2:] == [f"{ENGINE} again", f"{mends} worker"]
 
 
-def test_a_sandbox_wanted_otherwise_is_made_anew(world: World) -> None:
-    world.up(nodes=1)
-    assert world.up(nodes=2).record.spec.nodes == 2
+def test_a_sandbox_that_does_not_come_to_answer_is_kept_and_the_way_on_is_told(world: World) -> None:
+    world.up()
+    world.healthy = world.starts = False
+    world.nodes["worker"] = "exited"
+    with pytest.raises(SandboxError, match="does not answer within") as refusal:
+        world.up()
+    assert "run `gpuyard sandbox down --name mine --ground kind` first" in refusal.value.remedy
+    assert world.done[2:] == [f"{ENGINE} again", "start worker"]
+
+
+def test_one_look_that_fails_removes_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.up()
+    looks = iter([False, False, True])
+    monkeypatch.setattr(clusters, "AGAIN_WITHIN", 60)
+    monkeypatch.setattr(Cluster, "answers", lambda _: next(looks))
+    world.up()
+    assert world.done[2:] == [f"{ENGINE} again"]
+
+
+def test_the_programs_that_start_it_again_are_those_that_are_there_now(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.up()
+    monkeypatch.setattr(clusters, "_programs", lambda *_: {"kubectl": Path("/now/kubectl")})
+    world.healthy = False
+    world.nodes["worker"] = "exited"
+    assert world.up().program("kubectl") == Path("/now/kubectl")
+    found = clusters.find("mine", folders=world.folders)
+    assert found
+    assert found.program("kubectl") == Path("/now/kubectl")
+
+
+def test_a_sandbox_whose_nodes_are_all_gone_is_made_anew_where_it_was(world: World) -> None:
+    world.up()
+    world.healthy = False
+    world.nodes.clear()
+    world.up()
+    assert world.done[2:] == [f"{ENGINE} again", f"{ENGINE} again", "create mine"]
+
+
+def test_a_sandbox_that_was_never_finished_is_made_anew(world: World) -> None:
+    (world.up().folder / "up").unlink()
+    world.up()
     assert world.done.count("create mine") == 2
+
+
+def test_a_sandbox_wanted_otherwise_is_kept_and_the_way_on_is_told(world: World) -> None:
+    world.up(nodes=1)
+    with pytest.raises(SandboxError, match="made with other settings") as refusal:
+        world.up(nodes=2)
+    assert "gpuyard sandbox down --name mine" in refusal.value.remedy
+    assert world.done.count("create mine") == 1
+
+
+def test_another_number_of_gpus_is_no_other_wish_where_the_mock_stack_brings_them(world: World) -> None:
+    cluster = world.up()
+    world.done.clear()
+    assert clusters.up(Spec(name="mine", nodes=2, gpus=4), folders=world.folders, say=lambda _: None) == cluster
+    assert world.done == []
+
+
+def test_a_flag_without_a_value_is_refused_before_anything_is_done(world: World) -> None:
+    spec = Spec(name="mine", api_server_flags=("--v",))
+    with pytest.raises(SandboxError, match="--v has no value"):
+        clusters.up(spec, folders=world.folders, say=lambda _: None)
+    assert world.done == []
 
 
 def test_an_up_that_finds_no_engine_leaves_nothing(world: World) -> None:
@@ -141,6 +222,15 @@ def test_in_a_users_engine_the_network_that_we_made_goes_with_the_last_sandbox(w
     world.done.clear()
     world.down("two")
     assert world.done == [f"{ENGINE} again", "delete two", "network rm kind", "release"]
+
+
+def test_a_network_in_which_somebody_elses_containers_are_stays(world: World) -> None:
+    world.private = False
+    world.up()
+    world.in_network.append("theirs, stopped")
+    world.done.clear()
+    world.down()
+    assert world.done == [f"{ENGINE} again", "delete mine", "release"]
 
 
 def test_in_a_users_engine_a_network_that_was_there_stays(world: World) -> None:
@@ -198,6 +288,47 @@ def test_a_record_that_was_never_finished_is_no_sandbox_but_can_be_removed(world
     assert clusters.find("mine", folders=world.folders) is None
     assert report("mine", folders=world.folders)["state"] == "broken"
     assert world.down()
+
+
+def unreadable(world: World) -> Path:
+    """A sandbox whose record was written by a later version."""
+    record = world.up().folder / "sandbox.json"
+    values = json.loads(record.read_text())
+    record.write_text(json.dumps({**values, "spec": {**values["spec"], "later": 1}}))
+    world.done.clear()
+    return record
+
+
+def test_nodes_of_a_record_that_cannot_be_read_are_found_by_their_label(world: World) -> None:
+    unreadable(world)
+    world.in_network += ["a", "b"]
+    assert world.down()
+    assert world.done == ["rm --force --volumes a b", "release"]
+
+
+def test_a_record_that_cannot_be_read_stays_while_no_engine_answers(world: World) -> None:
+    record = unreadable(world)
+    world.answering = []
+    with pytest.raises(SandboxError, match="its record cannot be read, and no Docker engine answers"):
+        world.down()
+    assert world.done == []
+    assert record.exists()
+
+
+def test_an_extender_address_is_refused_where_the_configuration_has_no_extenders(world: World, tmp_path: Path) -> None:
+    source = tmp_path / "own.yaml"
+    source.write_text("kind: KubeSchedulerConfiguration")
+    record = world.up().record
+    spec = Spec(name="mine", scheduler_config=source, extender_url="http://127.0.0.1:8080")
+    cluster = Cluster(tmp_path, msgspec.structs.replace(record, spec=spec))
+    with pytest.raises(SandboxError, match=r"own\.yaml has no extenders"):
+        cluster._write_settings("an-image")
+
+
+def test_a_program_that_has_moved_is_one_sentence(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clusters, "_programs", lambda *_: {"kubectl": Path("/nowhere/kubectl")})
+    with pytest.raises(SandboxError, match="/nowhere/kubectl cannot be run: No such file"):
+        world.up().kubectl("get", "pods")
 
 
 def test_a_record_survives_being_written_and_read(world: World) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 import yaml
+from gpuyard.sandbox.errors import SandboxError
 from gpuyard.sandbox.kind import config
 from gpuyard.sandbox.spec import Spec
 
@@ -72,6 +73,13 @@ def test_flags_of_the_users_reach_the_api_server() -> None:
     arguments = patches(api_server_flags=flags)["ClusterConfiguration"]["apiServer"]["extraArgs"]
     assert arguments["feature-gates"] == "A=true,B=false"
     assert arguments["v"] == "4"
+
+
+@pytest.mark.parametrize("flag", ["--v", "v", "--", "--=4"])
+def test_a_flag_that_is_no_name_with_a_value_is_refused(flag: str) -> None:
+    with pytest.raises(SandboxError, match="has no value") as refusal:
+        patches(api_server_flags=(flag,))
+    assert "--name=value" in refusal.value.remedy
 
 
 @pytest.mark.parametrize("kind", ["InitConfiguration", "JoinConfiguration"])

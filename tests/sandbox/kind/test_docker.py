@@ -52,6 +52,8 @@ def test_a_machine_without_the_command_has_no_engine(tmp_path: Path, monkeypatch
     assert not Docker().answers()
     assert Docker().refusal() == "there is no docker command"
     assert Docker().id == ""
+    with pytest.raises(SandboxError, match="there is no docker command"):
+        Docker().lines("ps")
 
 
 def test_an_engine_that_is_silent_does_not_answer(

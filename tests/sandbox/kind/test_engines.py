@@ -175,3 +175,11 @@ def test_an_engine_of_the_users_is_borrowed_and_left_alone(machine: Machine, tmp
     with engines.borrowed(Folders(tmp_path), lambda _: None, lambda: False) as engine:
         assert not engine.private
     assert machine.done == []
+
+
+@pytest.mark.parametrize(("answers", "found"), [(True, 2), (False, 0)])
+def test_the_engines_that_may_have_a_lost_sandbox_are_those_that_answer(
+    machine: Machine, tmp_path: Path, answers: bool, found: int
+) -> None:
+    machine.users_engine = answers
+    assert len(engines.answering(Folders(tmp_path))) == found

@@ -2,9 +2,10 @@
 
     nothing ──▶ being made (record, no mark) ──▶ up (mark)
        ▲                    │    ▲                 │
-       └──────── down ──────┴────┘ repeated up ◀───┘ a node no longer answers
+       └──────── down ──────┴────┘ repeated up     └─▶ up again: its nodes are started
 
-The record is written before the first container. A cluster without the mark, or one that does not answer, is made anew.
+The record is written before the first container. A cluster without the mark is made anew. One that was up holds what
+people put there: its stopped nodes are started, and nothing but `down` removes it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import contextlib
 import shutil
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,7 +38,11 @@ if TYPE_CHECKING:
     from gpuyard.sandbox.releases import Say
 
 READY_WITHIN = 300
+AGAIN_WITHIN = 60.0
+POLL = 0.5
 STEP = " ✓ "
+# What makes a node run that is in one of these states.
+REVIVE = {"created": "start", "exited": "start", "paused": "unpause"}
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,8 +94,9 @@ class Cluster:
     @property
     def nodes(self) -> dict[str, str]:
         """The nodes' containers and their states, as the engine says."""
-        label = f"label=io.x-k8s.kind.cluster={config.kind_name(self.name)}"
-        lines = self.docker.lines("ps", "--all", "--filter", label, "--format", "{{.Names}} {{.State}}")
+        lines = self.docker.lines(
+            "ps", "--all", "--filter", config.label(self.name), "--format", "{{.Names}} {{.State}}"
+        )
         return dict(line.split() for line in sorted(lines))
 
     def program(self, name: str) -> Path:
@@ -114,8 +121,25 @@ class Cluster:
         """Whether it was brought up, every node is there, and the API server is ready."""
         with contextlib.suppress(SandboxError):
             complete = list(self.nodes.values()) == ["running"] * (1 + self.record.spec.nodes)
-            return complete and self._mark.exists() and self.kubectl("get", "--raw=/readyz") == "ok"
+            ready = ("get", "--raw=/readyz", "--request-timeout=10s")
+            return complete and self.was_up and self.kubectl(*ready) == "ok"
         return False
+
+    @property
+    def was_up(self) -> bool:
+        """Whether it was brought up once; else it is half made."""
+        return self._mark.exists()
+
+    def revive(self) -> None:
+        """Start the nodes that stand still; return when it answers, or raise SandboxError when it does not."""
+        for node, state in self.nodes.items():
+            if state in REVIVE:
+                self.docker.ask(REVIVE[state], node)
+        deadline = time.monotonic() + AGAIN_WITHIN
+        while not self.answers():
+            if time.monotonic() > deadline:
+                raise _kept(self.name, f"is there, and does not answer within {AGAIN_WITHIN:.0f} s")
+            time.sleep(POLL)
 
     def down(self) -> None:
         """Remove the sandbox."""
@@ -158,7 +182,9 @@ class Cluster:
         settings = self.folder / "settings"
         for part in (settings, self.folder / "logs"):
             part.mkdir(exist_ok=True)
-        source = files.scheduler_source(spec.scheduler_config) if spec.scheduler_config else config.ours()
+        source = (
+            files.scheduler_source(spec.scheduler_config, spec.extender_url) if spec.scheduler_config else config.ours()
+        )
         _write(settings / "scheduler.yaml", config.scheduler(source, spec.extender_url))
         policy = spec.audit_policy or files.OURS / "audit-policy.yaml"
         (settings / "audit-policy.yaml").write_bytes(policy.read_bytes())
@@ -182,17 +208,19 @@ class Cluster:
 def up(spec: Spec, *, folders: Folders | None = None, say: Say | None = None) -> Cluster:
     """Make the wanted cluster run, whatever is there already, and return when all its nodes are ready.
 
-    A cluster that is up and wanted as it is stays; one that was wanted otherwise, or does not answer, is made anew.
+    A cluster that was up stays, its stopped nodes are started; one that is wanted otherwise is refused. On this ground
+    the mock stack brings the GPUs, so their number says nothing.
     Raises SandboxError with the step that failed, its log's last lines and the remedy.
     """
     folders = folders or Folders.of_user()
     say = say or Progress()
     folder = _home(folders) / spec.name
+    config.flags(spec.api_server_flags)
     with removal.at_work(folder, say):
         before = find(spec.name, folders=folders)
-        if before and before.record.spec == spec and before.answers():
+        if before and before.was_up and (there := _again(before, spec, folders, say)):
             say(f"sandbox {spec.name} is up")
-            return before
+            return there
         engine = _engine(folder, before, folders, say)
         cluster = Cluster(folder, _record(spec, engine, folders, say))
         _write_record(cluster)
@@ -213,8 +241,9 @@ def down(name: str, *, folders: Folders | None = None, say: Say | None = None) -
             engines.again(cluster.engine, folders, say)
             cluster.delete()
             if cluster.record.network:
-                with contextlib.suppress(SandboxError):  # somebody else's cluster is in it by now
-                    cluster.docker.ask("network", "rm", NETWORK)
+                _remove_network(cluster.docker)
+        elif (folder / files.RECORD).exists():
+            _remove_unknown(name, folders)
         found = folder.exists()
         shutil.rmtree(folder, ignore_errors=True)
         if not names(folders=folders):
@@ -229,7 +258,7 @@ def find(name: str, *, folders: Folders | None = None) -> Cluster | None:
     """The kind sandbox of this name, if there is one; it may be half made."""
     folder = _home(folders or Folders.of_user()) / checked(name)
     with contextlib.suppress(OSError, msgspec.DecodeError):
-        content = (folder / "sandbox.json").read_bytes()
+        content = (folder / files.RECORD).read_bytes()
         return Cluster(folder, msgspec.json.decode(content, type=Record, dec_hook=lambda kind, value: kind(value)))
     return None
 
@@ -240,6 +269,50 @@ def names(*, folders: Folders | None = None) -> list[str]:
     if not home.exists():
         return []
     return sorted(path.name for path in home.iterdir() if path.is_dir() and NAME.fullmatch(path.name))
+
+
+def _again(before: Cluster, spec: Spec, folders: Folders, say: Say) -> Cluster | None:
+    """The cluster that was up once, running again; None if the engine has none of its nodes any more."""
+    alike = msgspec.structs.replace(before.record.spec, gpus=spec.gpus) == spec
+    if alike and before.answers():
+        return before
+    engines.again(before.engine, folders, say)
+    if not before.nodes:
+        return None
+    if not alike:
+        raise _kept(spec.name, "is there, made with other settings than are asked for")
+    say(f"sandbox {spec.name} does not answer: starting its nodes again")
+    # Those it was made with may be gone by now.
+    cluster = Cluster(before.folder, msgspec.structs.replace(before.record, programs=_programs(folders, say)))
+    _write_record(cluster)
+    cluster.revive()
+    return cluster
+
+
+def _kept(name: str, problem: str) -> SandboxError:
+    """The refusal to remove a cluster in which somebody's work may be."""
+    remedy = f"To have it made anew, run `gpuyard sandbox down --name {name} --ground kind` first: that removes it."
+    return SandboxError(f"sandbox {name}", f"it {problem}", remedy=remedy)
+
+
+def _remove_unknown(name: str, folders: Folders) -> None:
+    """Remove the nodes of a sandbox whose record cannot be read, by their label, from the engines that answer."""
+    answering = engines.answering(folders)
+    if not answering:
+        raise SandboxError(
+            f"sandbox {name}", "its record cannot be read, and no Docker engine answers that may have its nodes",
+            remedy="Start the engine in which it was made, and run the command again.",
+        )  # fmt: skip
+    for docker in answering:
+        if nodes := docker.lines("ps", "--all", "--quiet", "--filter", config.label(name)):
+            docker.ask("rm", "--force", "--volumes", *nodes)
+
+
+def _remove_network(docker: Docker) -> None:
+    """Remove kind's network, unless somebody else's containers are in it by now, be they stopped."""
+    with contextlib.suppress(SandboxError):  # one that has just come
+        if not docker.lines("ps", "--all", "--quiet", "--filter", f"network={NETWORK}"):
+            docker.ask("network", "rm", NETWORK)
 
 
 def _engine(folder: Path, before: Cluster | None, folders: Folders, say: Say) -> Engine:
@@ -254,16 +327,20 @@ def _engine(folder: Path, before: Cluster | None, folders: Folders, say: Say) ->
 
 
 def _record(spec: Spec, engine: Engine, folders: Folders, say: Say) -> Record:
-    # They run beside the engine, which may be on a Mac, and not on the nodes.
-    programs = binaries.ensure(("kind", "kubectl"), folders, say, tools=catalogue(system=sys.platform))
     return Record(
         spec=spec,
         engine=dict(engine.docker.variables),
         private=engine.private,
         engine_id=engine.id,
-        programs={name: found.path for name, found in programs.items()},
+        programs=_programs(folders, say),
         network=not engine.private and _makes_network(engine.docker, folders),
     )
+
+
+def _programs(folders: Folders, say: Say) -> dict[str, Path]:
+    # They run beside the engine, which may be on a Mac, and not on the nodes.
+    programs = binaries.ensure(("kind", "kubectl"), folders, say, tools=catalogue(system=sys.platform))
+    return {name: found.path for name, found in programs.items()}
 
 
 def _makes_network(docker: Docker, folders: Folders) -> bool:
@@ -273,9 +350,9 @@ def _makes_network(docker: Docker, folders: Folders) -> bool:
 
 
 def _write_record(cluster: Cluster) -> None:
-    partial = cluster.folder / "sandbox.json.partial"
+    partial = cluster.folder / f"{files.RECORD}.partial"
     partial.write_bytes(msgspec.json.format(msgspec.json.encode(cluster.record, enc_hook=str)))
-    partial.rename(cluster.folder / "sandbox.json")
+    partial.rename(cluster.folder / files.RECORD)
 
 
 def _write(file: Path, value: config.Value) -> None:
@@ -292,9 +369,15 @@ def _home(folders: Folders) -> Path:
 
 
 def _run(step: str, command: Sequence[str], environment: dict[str, str], stdin: str | None = None) -> str:
-    done = subprocess.run(
-        command, env=environment, input=stdin or "", capture_output=True, text=True, errors="replace", check=False
-    )
+    try:
+        done = subprocess.run(
+            command, env=environment, input=stdin or "", capture_output=True, text=True, errors="replace", check=False
+        )
+    except OSError as error:
+        raise SandboxError(
+            step, f"{command[0]} cannot be run: {error.strerror}",
+            remedy="`gpuyard sandbox up --ground kind` with the sandbox's name finds or makes it again.",
+        ) from error  # fmt: skip
     if done.returncode:
         log = (done.stdout + done.stderr).splitlines()[-LINES_SHOWN:]
         raise SandboxError(

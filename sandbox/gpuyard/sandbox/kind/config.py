@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import yaml
+from gpuyard.sandbox.errors import SandboxError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,6 +33,11 @@ Value = dict[str, Any]
 def kind_name(name: str) -> str:
     """The cluster's name in the engine, which may hold clusters that are not ours."""
     return f"gpuyard-{name}"
+
+
+def label(name: str) -> str:
+    """The filter that chooses the sandbox's nodes among an engine's containers."""
+    return f"label=io.x-k8s.kind.cluster={kind_name(name)}"
 
 
 def cluster(spec: Spec, image: str, folder: Path) -> Value:
@@ -65,7 +71,6 @@ def patience(kind: str) -> Value:
 def control_plane(api_server_flags: Iterable[str] = ()) -> Value:
     """Kubeadm's part: where scheduler and API server find their files; flags are written `--name=value`."""
     files = {"audit-policy-file": f"{SETTINGS}/audit-policy.yaml", "audit-log-path": f"{LOGS}/audit.log"}
-    more = dict(flag.removeprefix("--").split("=", 1) for flag in api_server_flags)
     return {
         "kind": "ClusterConfiguration",
         "scheduler": {
@@ -73,13 +78,24 @@ def control_plane(api_server_flags: Iterable[str] = ()) -> Value:
             "extraVolumes": [_volume("gpuyard-settings", SETTINGS, read_only=True)],
         },
         "apiServer": {
-            "extraArgs": {**files, "audit-log-maxsize": "200", "audit-log-maxbackup": "1", **more},
+            "extraArgs": {**files, "audit-log-maxsize": "200", "audit-log-maxbackup": "1", **flags(api_server_flags)},
             "extraVolumes": [
                 _volume("gpuyard-settings", SETTINGS, read_only=True),
                 _volume("gpuyard-logs", LOGS, read_only=False),
             ],
         },
     }
+
+
+def flags(api_server_flags: Iterable[str]) -> dict[str, str]:
+    """The flags by name, as kubeadm wants them; one that has no value is a SandboxError."""
+    pairs = [flag.removeprefix("--").partition("=") for flag in api_server_flags]
+    for name, equals, _ in pairs:
+        if not (name and equals):
+            raise SandboxError(
+                "API server flags", f"--{name} has no value", remedy="On this ground write each as --name=value."
+            )
+    return {name: value for name, _, value in pairs}
 
 
 def kubelet() -> Value:

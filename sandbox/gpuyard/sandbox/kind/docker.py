@@ -80,7 +80,11 @@ class Docker:
 
     def ask(self, *arguments: str) -> str:
         """Run a docker command and return what it prints; a failure is a SandboxError with its last lines."""
-        done = self._run(*arguments)
+        try:
+            done = self._run(*arguments)
+        except OSError as error:
+            remedy = "Have the docker command on the PATH again, and run the command again."
+            raise SandboxError(f"docker {arguments[0]}", "there is no docker command", remedy=remedy) from error
         if done.returncode:
             log = (done.stdout + done.stderr).splitlines()[-LINES_SHOWN:]
             problem = f"ended with status {done.returncode}"

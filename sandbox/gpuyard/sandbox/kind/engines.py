@@ -17,6 +17,7 @@ from gpuyard.sandbox.locks import held
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from gpuyard.sandbox.folders import Folders
     from gpuyard.sandbox.releases import Say
@@ -78,6 +79,12 @@ def borrowed(folders: Folders, say: Say, needed: Callable[[], object]) -> Iterat
                 own.stop()
 
 
+def answering(folders: Folders) -> list[Docker]:
+    """The engines that answer: a user's, and one of our own if it runs."""
+    own = PrivateEngine(_home(folders)).docker
+    return [docker for docker in (Docker(), own) if docker.answers()]
+
+
 def release(folders: Folders, say: Say) -> None:
     """Stop our own engine, or clean up after it if it crashed."""
     with _own(folders, say) as own:
@@ -87,9 +94,13 @@ def release(folders: Folders, say: Say) -> None:
 @contextlib.contextmanager
 def _own(folders: Folders, say: Say) -> Iterator[PrivateEngine]:
     """Our own engine, for us alone."""
-    home = folders.root / "kind" / "engine"
+    home = _home(folders)
     with held(home.with_suffix(".lock"), lambda: say("another gpuyard is at work on the Docker engine: waiting")):
         yield PrivateEngine(home)
+
+
+def _home(folders: Folders) -> Path:
+    return folders.root / "kind" / "engine"
 
 
 def _of_user(say: Say) -> Engine | None:
