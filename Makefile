@@ -34,7 +34,7 @@ demo: venv ## a real control plane, 4 nodes x 8 mock GPUs, pods that get GPUs by
 	@$(BIN)/gpuyard demo --ground $(GROUND)
 
 demo-down: venv ## end the demo and leave nothing behind
-	@$(BIN)/gpuyard demo --ground $(GROUND) --down
+	@$(BIN)/gpuyard demo $(if $(filter-out file,$(origin GROUND)),--ground $(GROUND)) --down
 
 image: venv ## the product image, in the Docker engine that answers, or in the sandbox's own
 	@$(BIN)/python -m gpuyard.sandbox.kind.product $(if $(ARCH),--arch $(ARCH))

@@ -38,9 +38,36 @@ def test_a_failure_is_one_message_and_the_code_of_an_unreachable_cluster(monkeyp
 
 def test_down_says_whether_there_was_anything(monkeypatch: pytest.MonkeyPatch) -> None:
     found = iter([True, False])
+    monkeypatch.setattr("gpuyard.sandbox.kind.names", list)
+    monkeypatch.setattr("gpuyard.sandbox.lifecycle.names", list)
     monkeypatch.setattr("gpuyard.sandbox.lifecycle.down", lambda _name: next(found))
     assert CliRunner().invoke(demo, "--down").output == "the demo demo is removed\n"
     assert CliRunner().invoke(demo, "--down").output == "there is no demo demo\n"
+
+
+@pytest.mark.parametrize(
+    ("asked", "there", "ended"),
+    [
+        ((), ["kind"], ["kind"]),
+        ((), ["lifecycle"], ["lifecycle"]),
+        ((), ["kind", "lifecycle"], ["kind", "lifecycle"]),
+        (("--ground", "kind"), ["kind", "lifecycle"], ["kind"]),
+    ],
+)
+def test_down_ends_the_demo_wherever_it_runs_unless_a_ground_is_named(
+    monkeypatch: pytest.MonkeyPatch, asked: tuple[str, ...], there: list[str], ended: list[str]
+) -> None:
+    done: list[str] = []
+
+    def down(ground: str) -> bool:
+        done.append(ground)
+        return True
+
+    for ground in ("kind", "lifecycle"):
+        monkeypatch.setattr(f"gpuyard.sandbox.{ground}.names", lambda found=ground in there: ["demo"] * found)
+        monkeypatch.setattr(f"gpuyard.sandbox.{ground}.down", lambda _name, ground=ground: down(ground))
+    result = CliRunner().invoke(demo, [*asked, "--down"])
+    assert (result.output, done) == ("the demo demo is removed\n", ended)
 
 
 @pytest.mark.parametrize("down", [(), ("--down",)], ids=["up", "down"])

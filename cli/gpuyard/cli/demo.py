@@ -7,12 +7,16 @@ from gpuyard.sandbox.demo import DEFAULT, act
 
 
 @click.command()
-@click.option("--ground", type=click.Choice(["processes", "kind"]), default="processes", show_default=True)
+@click.option(
+    "--ground",
+    type=click.Choice(["processes", "kind"]),
+    help="What it is made of [default: processes; with --down: wherever it is].",
+)
 @click.option(
     "--name", default=DEFAULT, show_default=True, callback=checked_name, help="Several demos run side by side."
 )
 @click.option("--down", is_flag=True, help="End the demo and leave nothing behind.")
-def demo(ground: str, name: str, *, down: bool) -> None:
+def demo(ground: str | None, name: str, *, down: bool) -> None:
     """Jobs get mock GPUs by queue, on a real control plane; see who runs, who moves, who waits, and why.
 
     A small job moves so that a large one fits, told as it happened; then two teams share the cluster, one pod waits,

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 
 DEFAULT = "demo"
+PROCESSES = "processes"
 INTERRUPTED = 130
 
 TRY = (
@@ -49,10 +50,13 @@ TRY = (
 """What to type next, in this order; each of it works as it stands."""
 
 
-def act(ground: str, name: str, narrate: Narrate, *, down: bool) -> None:
-    """Play the demo, or end it; `narrate` tells what happened in the cluster. A failure is one message."""
+def act(ground: str | None, name: str, narrate: Narrate, *, down: bool) -> None:
+    """Play the demo, or end it, without a ground wherever it is; `narrate` tells what happened in the cluster.
+
+    A failure is one message.
+    """
     try:
-        click.echo(_remove(ground, name) if down else _show(ground, name, narrate))
+        click.echo(_remove(ground, name) if down else _show(ground or PROCESSES, name, narrate))
     except (SandboxError, KubeError) as error:
         raise Failure(str(error)) from error
     except KeyboardInterrupt:
@@ -61,9 +65,17 @@ def act(ground: str, name: str, narrate: Narrate, *, down: bool) -> None:
         raise click.exceptions.Exit(INTERRUPTED) from None
 
 
-def _remove(ground: str, name: str) -> str:
-    found = kind.down(name) if ground == "kind" else lifecycle.down(name)
-    return f"the demo {name} is removed" if found else f"there is no demo {name}"
+def _remove(ground: str | None, name: str) -> str:
+    found = [_down(each, name) for each in ([ground] if ground else _where(name))]
+    return f"the demo {name} is removed" if any(found) else f"there is no demo {name}"
+
+
+def _where(name: str) -> list[str]:
+    return ["kind"] * (name in kind.names()) + [PROCESSES] * (name in lifecycle.names()) or [PROCESSES]
+
+
+def _down(ground: str, name: str) -> bool:
+    return kind.down(name) if ground == "kind" else lifecycle.down(name)
 
 
 def _show(ground: str, name: str, narrate: Narrate) -> str:
