@@ -79,3 +79,12 @@ def test_a_node_that_cannot_take_pods_yet_is_waited_for(
     there: dict[str, Any], leases: list[dict[str, Any]], waiting: list[str]
 ) -> None:
     assert nodes.unready(Objects(nodes=[there], leases=leases)) == waiting
+
+
+def test_what_is_told_of_the_nodes_is_what_is_there_and_not_what_was_asked_for() -> None:
+    there = [nodes.node(index, Spec(gpus=8), "v1.36.4", NOON) for index in (1, 2, 3)]
+    assert nodes.told(Objects(nodes=there)) == "3 nodes with 8 GPUs each"
+    more = nodes.node(4, Spec(gpus=4), "v1.36.4", NOON)
+    assert nodes.told(Objects(nodes=[*there, more])) == "3 nodes with 8 GPUs each, 1 node with 4 GPUs"
+    assert nodes.told(Objects(nodes=[nodes.node(1, Spec(gpus=0), "v1.36.4", NOON)])) == "1 node with 0 GPUs"
+    assert nodes.told(Objects()) == "no nodes"

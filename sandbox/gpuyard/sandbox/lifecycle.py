@@ -61,7 +61,9 @@ def up(
         with cluster.api() as api:
             nodes.create(api, spec, programs[API_SERVER.name].version, dt.datetime.now(dt.UTC))
         _settle(cluster)
-    say(f"sandbox {spec.name} is up: {cluster.api_url}, {spec.nodes} nodes with {spec.gpus} GPUs each")
+        with cluster.api() as api:
+            there = nodes.told(api)
+    say(f"sandbox {spec.name} is up: {cluster.api_url}, {there}")
     return cluster
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gpuyard.sandbox.api import Api
     from gpuyard.sandbox.spec import Spec
 
+GPU = "nvidia.com/gpu"
 NODES = "/api/v1/nodes"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 SANDBOX_LABEL = "gpuyard.io/sandbox"
@@ -27,7 +29,7 @@ def node(index: int, spec: Spec, version: str, now: dt.datetime) -> dict[str, An
     name = f"node-{index}"
     room = {"cpu": "64", "memory": "512Gi", "pods": "110", "ephemeral-storage": "1Ti"}
     if spec.gpus:
-        room["nvidia.com/gpu"] = str(spec.gpus)
+        room[GPU] = str(spec.gpus)
     stamp = now.astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
         "apiVersion": "v1",
@@ -87,6 +89,13 @@ def unready(api: Api) -> list[str]:
     """The nodes that cannot take pods yet: not Ready, tainted so, or not yet taken over by KWOK."""
     held = {lease["metadata"]["name"] for lease in api.items(LEASES)}
     return [name for node in api.items(NODES) if (name := node["metadata"]["name"]) not in held or not _open(node)]
+
+
+def told(api: Api) -> str:
+    """What nodes there are, of this `up` or of an earlier one: `4 nodes with 8 GPUs each`."""
+    found = Counter(node["status"].get("capacity", {}).get(GPU, "0") for node in api.items(NODES))
+    parts = [f"{n} nodes with {gpus} GPUs each" if n > 1 else f"1 node with {gpus} GPUs" for gpus, n in found.items()]
+    return ", ".join(parts) or "no nodes"
 
 
 def _open(node: dict[str, Any]) -> bool:
