@@ -4,6 +4,7 @@ Also knows which sandboxes belong to a test run, so that none outlives it: a run
 """
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -65,9 +66,9 @@ def leftovers(sandboxes: Iterable[str], runs: Callable[[int], bool] | None = Non
 
 
 def _owner(name: str) -> int | None:
-    prefix, _, rest = name.partition("-")
-    owner = rest.partition("-")[0]
-    return int(owner) if prefix == PREFIX and owner.isdigit() else None
+    """The process id in a name that a test run gave; None for any other name, which may be a user's."""
+    ours = re.fullmatch(rf"{PREFIX}-([0-9]+)-[0-9]+", name)
+    return int(ours[1]) if ours else None
 
 
 def _runs(pid: int) -> bool:

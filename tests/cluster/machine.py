@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
 import subprocess
@@ -12,9 +13,18 @@ from gpuyard.sandbox import kind
 from gpuyard.sandbox.kind import debian
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from gpuyard.sandbox.kind.docker import Docker
+
+
+# What an engine, its containers and kubelets name so; systemd's own services and timers come and go meanwhile.
+MARKS = re.compile(r"gpuyard|docker|containerd|kube|kind|netns|overlay2|/engine/|^(gy|br-|veth)")
+
+
+def marked(names: Iterable[str]) -> list[str]:
+    """Those of the names that may be of our making, each once."""
+    return sorted({name for name in names if MARKS.search(name)})
 
 
 def call(*command: str) -> str:
@@ -33,12 +43,13 @@ def packet_filter(family: str) -> list[str]:
 def engine_processes() -> list[str]:
     """Engines, what they start, and the nodes' own programs, wherever they run on this machine."""
     wanted = re.compile(r"(^|/)(dockerd|containerd|containerd-shim\S*|docker-proxy|kubelet)$")
-    programs = (path.read_bytes().split(b"\0")[0].decode() for path in _cmdlines())
-    return sorted(program for program in programs if wanted.search(program))
+    return sorted(program for program in _programs(Path("/proc")) if wanted.search(program))
 
 
-def _cmdlines() -> Iterator[Path]:
-    return (path for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists())
+def _programs(proc: Path) -> Iterator[str]:
+    for path in proc.glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            yield path.read_bytes().split(b"\0")[0].decode(errors="replace")
 
 
 def traces() -> dict[str, Any]:
@@ -47,9 +58,9 @@ def traces() -> dict[str, Any]:
         "processes": engine_processes(),
         "iptables": packet_filter("iptables"),
         "ip6tables": packet_filter("ip6tables"),
-        "links": sorted(path.name for path in Path("/sys/class/net").iterdir()),
-        "mounts": sorted({line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()}),
-        "cgroups": sorted(str(path) for path in Path("/sys/fs/cgroup").glob("*/*")),
+        "links": marked(path.name for path in Path("/sys/class/net").iterdir()),
+        "mounts": marked(line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()),
+        "cgroups": marked(str(path) for path in Path("/sys/fs/cgroup").glob("*/*")),
         "forwarding": Path("/proc/sys/net/ipv4/ip_forward").read_text(),
         "run": sorted(path.name for path in Path("/run").glob("gpuyard-*")),
         "sandboxes": kind.names(),

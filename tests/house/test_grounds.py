@@ -23,7 +23,7 @@ def test_sandboxes_of_a_run_that_is_over_are_left_over() -> None:
 
 
 def test_a_users_sandbox_is_let_be_whatever_its_name() -> None:
-    names = ["tests", "tests-", "tests-mine", "tests-of-4712", f"demo-{DEAD}-1"]
+    names = ["tests", "tests-", "tests-mine", "tests-of-4712", "tests-2025", f"tests-{DEAD}-mine", f"demo-{DEAD}-1"]
     assert leftovers(names, runs=lambda _: False) == []
 
 
