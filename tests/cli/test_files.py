@@ -59,7 +59,7 @@ def test_numbers_and_times_of_yaml_mean_what_they_do_in_kubernetes() -> None:
     [
         ("kind: Pod\nkind: Node", "f: line 2, column 1: not YAML: kind stands twice"),
         ("a: [1\nb: 2", "f: line 2, column 2: not YAML: did not find expected ',' or ']'"),
-        ('{"kind": "Node"', "f: not JSON: Input data was truncated"),
+        ('{"kind": "Node"', "f: not JSON: Input data was truncated (byte 15)"),
         ("{]", "f: not JSON: JSON is malformed: object keys must be strings (byte 1)"),
         ("a: !!python/object:os.system {}", "not YAML: could not determine a constructor"),
         ("just words", "f: expected object, got str"),

@@ -122,7 +122,8 @@ def _take_json(harvest: Harvest, source: str, text: bytes) -> None:
         if "trailing" in str(error):
             _take_stream(harvest, source, text)
         elif len(text) > _FLOW_STYLE or not _took_yaml(harvest, source, text):
-            raise ValueError(f"not JSON: {error}") from None
+            place = "" if "byte" in str(error) else f" (byte {len(text)})"
+            raise ValueError(f"not JSON: {error}{place}") from None
 
 
 def _take_stream(harvest: Harvest, source: str, text: bytes) -> None:

@@ -80,6 +80,23 @@ def test_what_cannot_be_decoded_is_told_by_object_and_field(given: Json, line: s
     assert [str(f) for f in harvest(given, source="f").faults] == [line]
 
 
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ({"spec": {}}, "f: document 2: kind: missing; is this a Kubernetes object?"),
+        ({"kind": "Node", "spec": 3}, "f: Node document 2: spec: expected object | null, got int"),
+        ([], "f: document 2: expected object, got array"),
+        (listed(node("n"), {"spec": {}}), "f: document 2 items[1]: kind: missing; is this a Kubernetes object?"),
+    ],
+    ids=["no-kind", "field", "no-object", "in-a-list"],
+)
+def test_what_has_no_name_is_told_by_its_place_in_the_file(given: object, line: str) -> None:
+    found = Harvest()
+    found.take("f", msgspec.json.encode(node("n")))
+    found.take("f", msgspec.json.encode(given))
+    assert [str(f) for f in found.faults] == [line]
+
+
 def test_one_broken_object_does_not_hide_the_others() -> None:
     broken = pod("bad") | {"spec": {"containers": {}}}
     found = harvest(listed(pod("a"), broken, pod("b")))

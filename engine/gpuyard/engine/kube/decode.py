@@ -60,9 +60,17 @@ class Harvest:
         self.skipped: Counter[str] = Counter()
         self._last: tuple[str, str] | None = None
         self._at = ("", objects.Object())
+        self._documents: Counter[str] = Counter()
+        self._place = ""
 
     def take(self, source: str, document: bytes) -> None:
-        """Take the object or list of objects of a JSON document; raises `msgspec.DecodeError` where it is none."""
+        """Take the object or list of objects of a JSON document; raises `msgspec.DecodeError` where it is none.
+
+        The documents of a source are counted: what has no name in a later one is told by its number.
+        """
+        self._documents[source] += 1
+        number = self._documents[source]
+        self._place = f"document {number}" if number > 1 else ""
         if document[:_SHORT].strip() not in {b"", b"null"}:
             self._take(source, document, "", _DEEPEST)
 
@@ -74,7 +82,7 @@ class Harvest:
         try:
             header = _header.decode(document)
         except msgspec.ValidationError as error:
-            self.faults.append(Fault(source, kind, *explained(error)))
+            self.faults.append(Fault(source, self._nameless(kind), *explained(error)))
             return
         kind = header.kind or kind
         if kind.endswith("List") and header.items is not None:
@@ -86,7 +94,9 @@ class Harvest:
         if not depth:
             self.faults.append(Fault(source, kind, "items", f"lists within lists, more than {_DEEPEST} deep"))
             return
-        for item in items:
+        within = self._place
+        for n, item in enumerate(items):
+            self._place = f"{within} items[{n}]".lstrip()
             if not self._took_another(source, item):
                 self._take(source, item, kind.removesuffix("List"), depth - 1)
 
@@ -106,7 +116,9 @@ class Harvest:
 
     def _take_one(self, source: str, document: bytes | msgspec.Raw, kind: str, version: str) -> None:
         if not kind:
-            self.faults.append(Fault(source, _name_in(document), "kind", "missing; is this a Kubernetes object?"))
+            self.faults.append(
+                Fault(source, _name_in(document) or self._place, "kind", "missing; is this a Kubernetes object?")
+            )
             return
         decode = _decoders.get((kind, version or _VERSIONS.get(kind, "")))
         if decode is None:
@@ -115,10 +127,16 @@ class Harvest:
         try:
             seen = decode(document)
         except msgspec.DecodeError as error:
-            self.faults.append(Fault(source, f"{kind} {_name_in(document)}".strip(), *explained(error)))
+            name = _name_in(document)
+            thing = f"{kind} {name}" if name else self._nameless(kind)
+            self.faults.append(Fault(source, thing, *explained(error)))
             return
         self._keep(source, kind, seen)
         self._last = (kind, version or _VERSIONS[kind])
+
+    def _nameless(self, kind: str) -> str:
+        """What has no name that can be read: its kind, and its place in a source of several."""
+        return f"{kind} {self._place}".strip()
 
     def _keep(self, source: str, kind: str, seen: objects.Object) -> None:
         self._at = source, seen
