@@ -209,6 +209,24 @@ def test_in_one_pod_with_kube_scheduler_there_is_one_by_design() -> None:
     assert wiring.leading([extender()], {"kube-system/kube-scheduler"}).status == "warn"
 
 
+def scheduler(name: str, *arguments: str) -> Json:
+    made = pod(name, 0, queue=None, namespace="kube-system", on="node-1")
+    made["spec"]["containers"][0]["command"] = ["kube-scheduler", *arguments]
+    return made
+
+
+@pytest.mark.parametrize(
+    ("also", "seen"), [((), ["pod a has no --config, so"]), (("b",), ["pod b reads /etc/b of node"])]
+)
+async def test_of_several_schedulers_those_count_that_were_given_a_configuration(
+    monkeypatch: pytest.MonkeyPatch, also: tuple[str, ...], seen: list[str]
+) -> None:
+    running = [scheduler("a"), *(scheduler(name, f"--config=/etc/{name}") for name in also)]
+    monkeypatch.setattr(Patient, "schedulers", running)
+    monkeypatch.setattr(Patient, "has_extender", True)
+    assert [" ".join(found.seen.split()[: len(seen[0].split())]) for found in await wiring.told(patient())] == seen
+
+
 @pytest.mark.parametrize("seconds", [90, 86_400 + 90])
 async def test_a_lease_that_nobody_renews_is_told_with_its_whole_age(
     monkeypatch: pytest.MonkeyPatch, seconds: int
