@@ -17,7 +17,7 @@ from gpuyard.sandbox.folders import Folders
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.ground("processes")
+pytestmark = [pytest.mark.ground("processes"), pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,7 +38,7 @@ def shown(name: str) -> str:
 def demo(*arguments: str) -> str:
     """Run the command as a shell would; what it prints."""
     command = [sys.executable, "-m", "gpuyard.cli", "demo", *arguments]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=700, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -53,7 +53,7 @@ def shell(text: str, command: str) -> str:
     """Type a command after what the demo says to go on with."""
     go_on = text.split("Go on with\n")[1].split("\n\n", maxsplit=1)[0]
     done = subprocess.run(  # noqa: S602 - the lines are the demo's own, to be typed into a shell
-        f"{go_on}\n{command}", shell=True, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+        f"{go_on}\n{command}", shell=True, cwd=ROOT, capture_output=True, text=True, timeout=180, check=False
     )
     assert done.returncode == 0, command + done.stdout + done.stderr
     return done.stdout

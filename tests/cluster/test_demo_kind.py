@@ -46,7 +46,7 @@ def test_pods_get_gpus_by_queue_and_the_one_beyond_its_limit_runs_as_advised(nam
 def test_its_pods_really_run(name: str) -> None:
     cluster = kind.find(name)
     assert cluster
-    running = ("--for=jsonpath={.status.phase}=Running", "--all", "--timeout=120s", "-n", "quickstart")
+    running = ("--for=jsonpath={.status.phase}=Running", "--all", "--timeout=300s", "-n", "quickstart")
     assert cluster.kubectl("wait", "pods", *running).count("condition met") == 6
 
 
