@@ -1,13 +1,12 @@
 """A cluster as far as commands read it: an HTTP server with some objects, and a kubeconfig that leads there."""
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+from tests.cli.serving import serving
 from tests.engine.kube.written import Json
 
 PATHS = {
@@ -45,41 +44,26 @@ def cluster(
     lists = {PATHS[kind]: [thing for thing in given if thing["kind"] == kind] for kind in kinds}
     lists["/api/v1/namespaces/gpuyard-mock/pods"] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked = urlsplit(self.path)
-            found = lists.get(asked.path)
-            start = int(parse_qs(asked.query).get("continue", ["0"])[0])
-            more = str(start + PAGE) if found is not None and start + PAGE < len(found) else ""
-            missing = {"kind": "Status", "reason": "NotFound", "message": "not there", "code": 404}
-            page = {
-                "metadata": {"continue": more},
-                "items": [_item(one) for one in (found or [])[start : start + PAGE]],
-            }
-            answer: Json | None = None if found is None else page
-            if config and asked.path == CONFIG:
-                answer = {"data": {"extender.yaml": config}}
-            status = 200 if answer else 404
-            if forbidden and asked.path == PATHS[forbidden]:
-                status, answer = 403, {"kind": "Status", "reason": "Forbidden", "message": "you may not", "code": 403}
-            body = json.dumps(answer or missing).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def answered(path: str) -> tuple[int, bytes]:
+        asked = urlsplit(path)
+        found = lists.get(asked.path)
+        start = int(parse_qs(asked.query).get("continue", ["0"])[0])
+        more = str(start + PAGE) if found is not None and start + PAGE < len(found) else ""
+        missing = {"kind": "Status", "reason": "NotFound", "message": "not there", "code": 404}
+        page = {
+            "metadata": {"continue": more},
+            "items": [_item(one) for one in (found or [])[start : start + PAGE]],
+        }
+        answer: Json | None = None if found is None else page
+        if config and asked.path == CONFIG:
+            answer = {"data": {"extender.yaml": config}}
+        status = 200 if answer else 404
+        if forbidden and asked.path == PATHS[forbidden]:
+            status, answer = 403, {"kind": "Status", "reason": "Forbidden", "message": "you may not", "code": 403}
+        return status, json.dumps(answer or missing).encode()
 
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield _kubeconfig(folder, server.server_port, namespace)
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serving(answered) as port:
+        yield _kubeconfig(folder, port, namespace)
 
 
 def _item(thing: Json) -> Json:

@@ -2,11 +2,9 @@
 
 import json
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -18,6 +16,7 @@ from gpuyard.common.kube.client import Client
 from gpuyard.common.kube.errors import UnreachableError
 
 from tests.cli.cluster import cluster
+from tests.cli.serving import serving
 from tests.cli.shell import Run, run
 from tests.engine.kube.written import Json, node, pod, queue, reading
 
@@ -87,26 +86,11 @@ def test_a_cluster_without_gpus_is_told_where_some_can_be_had(tmp_path: Path) ->
 def probes(page: str, other: str = "ok\n") -> Iterator[str]:
     """The address of an extender that is ready and has this page of metrics; what it answers to all else."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = (page if self.path == "/metrics" else other).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def answered(path: str) -> tuple[int, bytes]:
+        return 200, (page if path == "/metrics" else other).encode()
 
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serving(answered) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 def placed(at: str) -> Json:
