@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -54,3 +55,10 @@ def test_without_a_cluster_it_ends_with_3(tmp_path: Path) -> None:
     done = run("--kubeconfig", str(tmp_path / "missing"))
     assert done.exit_code == 3
     assert str(tmp_path / "missing") in done.output
+
+
+@pytest.mark.usefixtures("made")
+def test_for_programs_what_was_done_is_one_document_and_told_beside_it(tmp_path: Path) -> None:
+    done = run("--save", str(tmp_path), "-o", "json")
+    [line] = json.loads(done.stdout)["done"]
+    assert done.stderr == f"{line}\n"

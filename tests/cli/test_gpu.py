@@ -1,8 +1,15 @@
 """`gpuyard gpu` as people call it: what it refuses before it asks a cluster, and when there is none."""
 
+import asyncio
+import json
+import sys
+
 import pytest
 from click.testing import CliRunner, Result
 from gpuyard.cli.gpu import gpu, pair
+from gpuyard.cli.topology import Changes, Place, Written
+
+command = sys.modules["gpuyard.cli.gpu"]
 
 
 def run(*arguments: str) -> Result:
@@ -57,3 +64,24 @@ def test_bad_usage_ends_with_2_and_the_remedy(arguments: tuple[str, ...], messag
 )
 def test_values_are_yaml_but_what_only_looks_like_a_number_stays_as_it_is_typed(written: str, value: object) -> None:
     assert pair(written) == ("k", value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "become", "changes"),
+    [
+        (("set", "n/0", "xid=48"), "is set", {"xid": 48}),
+        (("fail", "n/0"), "is unhealthy", {"health": "unhealthy", "xid": 79}),
+        (("heal", "n/0"), "is healthy", {"health": None, "xid": None}),
+    ],
+)
+def test_what_was_changed_is_told_to_people_and_programs(
+    monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], become: str, changes: Changes
+) -> None:
+    async def write(_client: object, _namespace: str, place: Place, changes: Changes) -> Written:
+        return Written(str(place), changes, "topology", adopted=False)
+
+    monkeypatch.setattr(command, "write", write)
+    monkeypatch.setattr(command, "calling", lambda work, *_: asyncio.run(work(None)))
+    assert run(*arguments).output == f"n/0 {become} in configmap/topology\n"
+    told = {"place": "n/0", "changes": changes, "configMap": "topology", "adopted": False}
+    assert json.loads(run(*arguments, "-o", "json").stdout) == [told]

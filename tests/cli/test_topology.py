@@ -43,7 +43,7 @@ class Api:
         self.labels[name] = body["metadata"].get("labels", {})
 
     def change(self, place: str, **changes: object) -> str:
-        return asyncio.run(write(cast("Client", self), "ns", Place.read(place), changes))
+        return str(asyncio.run(write(cast("Client", self), "ns", Place.read(place), changes)))
 
     def told(self) -> list[str]:
         return list(complaints(asyncio.run(read_maps(cast("Client", self), "ns")), "ns"))

@@ -97,11 +97,19 @@ def test_a_sandbox_that_cannot_be_had_ends_with_3_and_the_reason(monkeypatch: py
     assert done.output == "Error: start of etcd: the process ended\nDo this.\n"
 
 
+def test_up_tells_programs_what_status_tells_them(home: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
+    replace_up(monkeypatch, lambda spec: made(home, spec.name))
+    monkeypatch.setattr(processes, "of", lambda _: {})
+    told = json.loads(run("up", "--name", "mine", "-o", "json").stdout)
+    assert [told] == json.loads(run("status", "-o", "json").stdout)
+
+
 def test_down_says_whether_there_was_anything(home: Folders) -> None:
     made(home)
     assert run("down", "--name", "mine").output == "sandbox mine is removed\n"
     assert run("down", "--name", "mine").output == "there is no sandbox mine\n"
     assert lifecycle.names() == []
+    assert json.loads(run("down", "--name", "mine", "-o", "json").stdout) == {"name": "mine", "removed": False}
 
 
 @pytest.mark.parametrize("name", ["", ".", "../x", "VICTIM"])

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
 from gpuyard.cli.demo import demo
 from gpuyard.sandbox.demo import command, kind_stage, stage
 from gpuyard.sandbox.demo.command import how_to_go_on
+from gpuyard.sandbox.demo.objects import Scene
 from gpuyard.sandbox.errors import SandboxError
 
+from tests.sandbox.test_demo_telling import node, pod, queue
 from tests.sandbox.workshop import raising
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Standing:
@@ -43,6 +50,24 @@ def test_down_says_whether_there_was_anything(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("gpuyard.sandbox.lifecycle.down", lambda _name: next(found))
     assert CliRunner().invoke(demo, "--down").output == "the demo demo is removed\n"
     assert CliRunner().invoke(demo, "--down").output == "there is no demo demo\n"
+
+
+def test_for_programs_the_end_is_one_document_and_the_story_goes_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def play(_cluster: object, _sample: Path, say: Callable[[str], None]) -> Scene:
+        say("p runs on n")
+        return Scene([node("n")], [queue("red")], [pod("p", node="n")])
+
+    monkeypatch.setattr(command, "_stage", lambda *_: Standing())
+    monkeypatch.setattr(command, "play", play)
+    done = CliRunner().invoke(demo, ["-o", "json"])
+    found = json.loads(done.stdout)
+    assert found["pods"] == [{"name": "p", "queue": "red", "gpus": 2, "node": "n", "waits": ""}]
+    assert (found["queues"][0]["limit"], found["nodes"][0]["gpus"], found["kubeconfig"]) == (
+        16,
+        8,
+        "/cache/demo/kubeconfig",
+    )
+    assert "p runs on n" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 from gpuyard.common.kube.reflector import Reflector
 from gpuyard.sandbox.demo import play
 from gpuyard.sandbox.demo.play import View
+from gpuyard.sandbox.demo.telling import tables
 from gpuyard.sandbox.errors import SandboxError
 
 from tests.common.kube.wire import Answer, client_of, refusal, served
@@ -62,4 +63,4 @@ async def test_an_empty_cluster_is_read_too() -> None:
         wire.answers.extend([Answer(body=b'{"metadata": {"resourceVersion": "100"}, "items": []}')] * 3)
         view = View(client, print)
         async with view.watching():
-            assert view.tables().startswith("NODE")
+            assert tables(view.scene()).startswith("NODE")

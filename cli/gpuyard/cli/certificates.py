@@ -7,6 +7,7 @@ import click
 from gpuyard.cli import keeping
 from gpuyard.cli.calling import BAD_INPUT, calling, end, reaching
 from gpuyard.cli.issuing import Pems, UnreadableError
+from gpuyard.common.formats import Teller, formatted
 from gpuyard.common.kube.client import Client
 
 
@@ -20,24 +21,29 @@ from gpuyard.common.kube.client import Client
     metavar="FOLDER",
     help="Also put kube-scheduler's files there: tls.crt, tls.key, ca.crt.",
 )
+@formatted
 @reaching
-def certificates(namespace: str, folder: Path | None, kubeconfig: str, context: str, *, renew: bool) -> None:
+def certificates(  # noqa: PLR0913 - the options of the command
+    namespace: str, folder: Path | None, kubeconfig: str, context: str, output: str, *, renew: bool
+) -> None:
     """Make and renew what kube-scheduler and the extender know each other by.
 
     Three Secrets: an authority that signs nothing else, a certificate of the extender, one of kube-scheduler. What is
     good for more than 30 days stays. It may be repeated at any time; nobody has to be restarted.
     """
+    say = Teller(output)
 
     async def work(client: Client) -> Pems:
-        keeper = keeping.Keeper(client, namespace, click.echo, dt.datetime.now(dt.UTC))
+        keeper = keeping.Keeper(client, namespace, say, dt.datetime.now(dt.UTC))
         return await keeper.keep(renew=renew)
 
     try:
         pems = calling(work, kubeconfig, context)
         if folder:
             keeping.save(folder, pems)
-            click.echo(f"{folder}: kube-scheduler's tls.crt, tls.key, ca.crt")
+            say(f"{folder}: kube-scheduler's tls.crt, tls.key, ca.crt")
     except UnreadableError as error:
         end(f"{error}; delete the Secret and run this again", BAD_INPUT)
     except OSError as error:
         end(f"{folder}: {error.strerror}; name a folder that you may write with --save", BAD_INPUT)
+    say.end({"done": say.told}, output)

@@ -2,6 +2,7 @@
 
 import click
 from gpuyard.cli.happened import happened
+from gpuyard.common.formats import formatted
 from gpuyard.sandbox.cli import checked_name
 from gpuyard.sandbox.demo import DEFAULT, act
 
@@ -16,10 +17,11 @@ from gpuyard.sandbox.demo import DEFAULT, act
     "--name", default=DEFAULT, show_default=True, callback=checked_name, help="Several demos run side by side."
 )
 @click.option("--down", is_flag=True, help="End the demo and leave nothing behind.")
-def demo(ground: str | None, name: str, *, down: bool) -> None:
+@formatted
+def demo(ground: str | None, name: str, output: str, *, down: bool) -> None:
     """Jobs get mock GPUs by queue, on a real control plane; see who runs, who moves, who waits, and why.
 
     A small job moves so that a large one fits, told as it happened; then two teams share the cluster, one pod waits,
     and the advice of `gpuyard explain` lets it run. What runs then stays, to try things on.
     """
-    act(ground, name, happened, down=down)
+    act(ground, name, happened, down=down, output=output)

@@ -9,9 +9,9 @@ from gpuyard.cli import bypass, devices, rights, scheduler_config, schemas, scra
 from gpuyard.cli.calling import ANSWER_IS_NO, BAD_INPUT, calling, end, reaching
 from gpuyard.cli.files import STANDARD_INPUT
 from gpuyard.cli.findings import Finding, all_well, told
-from gpuyard.cli.formats import formatted, show
 from gpuyard.cli.output import page
 from gpuyard.cli.patient import Check, Patient, examined
+from gpuyard.common.formats import formatted, show
 from gpuyard.common.kube.client import Client
 
 MEANT = "name the file that kube-scheduler has as --config"

@@ -4,10 +4,10 @@ from difflib import get_close_matches
 
 import click
 from gpuyard.cli.calling import BAD_INPUT, end, reaching
-from gpuyard.cli.formats import formatted, show
 from gpuyard.cli.looking import Look, decided, look, reasoned
 from gpuyard.cli.output import page
 from gpuyard.cli.situation import page_of, situation
+from gpuyard.common.formats import formatted, show
 from gpuyard.common.kube.client import Json
 
 _KINDS = ("pod", "pods", "po")

@@ -6,11 +6,11 @@ from functools import wraps
 from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import click
-import msgspec
 import yaml
 from gpuyard.cli.calling import ANSWER_IS_NO, BAD_INPUT, calling, end
 from gpuyard.cli.gpus import Row, name_lines, rows, table_lines
-from gpuyard.cli.topology import ChangeError, Changes, Place, complaints, read_maps, write
+from gpuyard.cli.topology import ChangeError, Changes, Place, Written, complaints, read_maps, write
+from gpuyard.common.formats import MACHINES, for_programs, formatted, show
 from gpuyard.common.kube.client import Client
 from gpuyard.common.kube.resources import PODS
 from gpuyard.common.shallow import ShallowLoader
@@ -100,25 +100,23 @@ def list_gpus(cluster: Cluster, nodes: tuple[str, ...], output: str, *, no_heade
 
 
 def _printed(found: list[Row], output: str, *, headers: bool) -> str:
-    if output == "json":
-        return msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n"
-    if output == "yaml":
-        text: str = yaml.dump(msgspec.to_builtins(found), Dumper=yaml.CSafeDumper, sort_keys=False)
-        return text
+    if output in MACHINES:
+        return for_programs(found, output)
     return name_lines(found) if output == "name" else table_lines(found, wide=output == "wide", headers=headers)
 
 
 @gpu.command("set")
 @click.argument("place")
 @click.argument("changes", nargs=-1, required=True, metavar="KEY=VALUE...")
+@formatted
 @in_cluster
-def set_keys(cluster: Cluster, place: str, changes: tuple[str, ...]) -> None:
+def set_keys(cluster: Cluster, place: str, changes: tuple[str, ...], output: str) -> None:
     """Change keys of a node (NODE) or of a GPU (NODE/INDEX or NODE/ID) in the topology.
 
     Values are YAML: `gpuyard gpu set node-1 utilization=10-30 'faults=[allocate-error]'`. An empty value takes the
     key away.
     """
-    _change(cluster, Place.read(place), dict(pair(each) for each in changes), "is set")
+    _change(cluster, [Place.read(place)], dict(pair(each) for each in changes), "is set", output)
 
 
 def pair(text: str) -> tuple[str, object]:
@@ -142,20 +140,20 @@ def pair(text: str) -> tuple[str, object]:
 @click.option(
     "--xid", type=click.IntRange(min=0), default=FALLEN_OFF_THE_BUS, show_default=True, help="In the metrics; 0: none."
 )
+@formatted
 @in_cluster
-def fail(cluster: Cluster, places: tuple[str, ...], xid: int) -> None:
+def fail(cluster: Cluster, places: tuple[str, ...], xid: int, output: str) -> None:
     """Make GPUs (each NODE/INDEX or NODE/ID) unhealthy, with an XID error."""
-    for place in _gpus(places):
-        _change(cluster, place, {"health": "unhealthy", "xid": xid or None}, "is unhealthy")
+    _change(cluster, _gpus(places), {"health": "unhealthy", "xid": xid or None}, "is unhealthy", output)
 
 
 @gpu.command()
 @click.argument("places", nargs=-1, required=True, metavar="PLACE...")
+@formatted
 @in_cluster
-def heal(cluster: Cluster, places: tuple[str, ...]) -> None:
+def heal(cluster: Cluster, places: tuple[str, ...], output: str) -> None:
     """Make GPUs (each NODE/INDEX or NODE/ID) healthy again."""
-    for place in _gpus(places):
-        _change(cluster, place, {"health": None, "xid": None}, "is healthy")
+    _change(cluster, _gpus(places), {"health": None, "xid": None}, "is healthy", output)
 
 
 def _gpus(places: tuple[str, ...]) -> list[Place]:
@@ -165,6 +163,15 @@ def _gpus(places: tuple[str, ...]) -> list[Place]:
     return found
 
 
-def _change(cluster: Cluster, place: Place, changes: Changes, become: str) -> None:
-    written = _asking(lambda client: write(client, cluster.namespace, place, changes), cluster)
-    click.echo(f"{place} {become} in {written}")
+def _change(cluster: Cluster, places: list[Place], changes: Changes, become: str, output: str) -> None:
+    done: list[Written] = []
+
+    async def work(client: Client) -> None:
+        for place in places:
+            written = await write(client, cluster.namespace, place, changes)
+            done.append(written)
+
+    try:
+        _asking(work, cluster)
+    finally:  # what was done is told, whatever came of the rest
+        show(done, output, lambda: "".join(f"{each.place} {become} in {each}\n" for each in done))

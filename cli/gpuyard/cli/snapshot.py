@@ -1,15 +1,16 @@
 """`gpuyard snapshot`: keep what decides about the pods of a cluster, and play it on a sandbox."""
 
 import sys
+from collections import Counter
 from pathlib import Path
 
 import click
 from gpuyard.cli.calling import ANSWER_IS_NO, BAD_INPUT, calling, end, reaching
 from gpuyard.cli.files import STANDARD_INPUT
-from gpuyard.cli.formats import formatted, show
 from gpuyard.cli.live import document, survey
 from gpuyard.cli.loading import Loaded, kinds, load, strange_nodes
 from gpuyard.cli.playing import documents, flat, playable
+from gpuyard.common.formats import formatted, show
 from gpuyard.common.kube.client import Client, Json
 
 
@@ -20,14 +21,16 @@ def snapshot() -> None:
 
 @snapshot.command()
 @click.argument("file")
+@formatted
 @reaching
-def save(kubeconfig: str, context: str, file: str) -> None:
-    """Write what decides about the cluster's pods to FILE (-: standard output).
+def save(kubeconfig: str, context: str, file: str, output: str) -> None:
+    """Write what decides about the cluster's pods to FILE (-: standard output), and say how much that is.
 
     That is its nodes, pods, queues, pod groups, priority classes, budgets, namespaces and plans. Commands, variables,
     volumes and foreign annotations of pods are left out. `gpuyard plan -f FILE` reads it.
     """
-    text = document(calling(survey, kubeconfig, context))
+    things = calling(survey, kubeconfig, context)
+    text = document(things)
     if file == STANDARD_INPUT:
         click.echo(text, nl=False)
         return
@@ -35,6 +38,8 @@ def save(kubeconfig: str, context: str, file: str) -> None:
         Path(file).write_bytes(text)
     except OSError as error:
         end(f"{file}: cannot be written: {(error.strerror or str(error)).lower()}; name another file, or -", BAD_INPUT)
+    counted = Counter(str(thing["kind"]) for thing in things)
+    show({"file": file, "objects": counted}, output, lambda: f"{file}: {kinds(counted)}\n")
 
 
 @snapshot.command("load")

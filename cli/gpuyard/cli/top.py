@@ -2,10 +2,10 @@
 
 import click
 from gpuyard.cli.calling import reaching
-from gpuyard.cli.formats import formatted, show
 from gpuyard.cli.looking import decided, look
 from gpuyard.cli.output import page
 from gpuyard.cli.overview import overview, page_of
+from gpuyard.common.formats import formatted, show
 from msgspec.structs import replace
 
 

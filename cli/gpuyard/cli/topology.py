@@ -56,8 +56,22 @@ def complaints(maps: Maps, namespace: str) -> Iterator[str]:
             yield f"configmap/{name}: {KEY}: {sheet.problem}; {shown}"
 
 
-async def write(client: Client, namespace: str, place: Place, changes: Changes) -> str:
-    """Change a place; the name of what was written, with what that means. Begins anew when somebody else was faster.
+class Written(msgspec.Struct, rename="camel"):
+    """What was changed of a place, and where that stands now."""
+
+    place: str
+    changes: Changes
+    config_map: str
+    adopted: bool
+    """The map followed a pool so far; now it is the user's own."""
+
+    def __str__(self) -> str:
+        own = "; it is your own now, and no longer follows its pool" if self.adopted else ""
+        return f"configmap/{self.config_map}{own}"
+
+
+async def write(client: Client, namespace: str, place: Place, changes: Changes) -> Written:
+    """Change a place. Begins anew when somebody else was faster.
 
     Raises:
         ChangeError: there is no such place, or it cannot be so.
@@ -72,8 +86,7 @@ async def write(client: Client, namespace: str, place: Place, changes: Changes) 
             if error.conflict:
                 continue
             raise
-        own = "; it is your own now, and no longer follows its pool" if sheet.found.generated else ""
-        return f"configmap/{sheet.found.metadata.name}{own}"
+        return Written(str(place), changes, sheet.found.metadata.name, sheet.found.generated)
     raise ChangeError(f"{place}: the topology changes faster than it can be written; try again")
 
 

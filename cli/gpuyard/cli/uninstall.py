@@ -2,8 +2,8 @@
 
 import click
 from gpuyard.cli.calling import ANSWER_IS_NO, calling, reaching
-from gpuyard.cli.formats import for_programs, formatted
 from gpuyard.cli.removal import HALVES, Removal
+from gpuyard.common.formats import Teller, formatted
 from gpuyard.common.kube.client import Client
 
 
@@ -21,16 +21,14 @@ def uninstall(  # noqa: PLR0913 - the options of the command
     Objects with our labels go, and what only we know: labels, annotations and resources on nodes. What is not ours
     stays, and is named where it is in the way. It may be repeated.
     """
-    said: list[str] = []
-    say = click.echo if output == "table" else said.append
+    say = Teller(output)
 
     async def work(client: Client) -> list[str]:
         say(f"removing gpuyard{f' ({half})' if half else ''} from {client.access.server}")
         return await Removal(client, say).run([half] if half else list(HALVES), wait=wait, crds=crds)
 
     left = calling(work, kubeconfig, context)
-    if output != "table":
-        click.echo(for_programs({"done": said, "left": left}, output), nl=False)
+    say.end({"done": say.told, "left": left}, output)
     for line in left:
         click.echo(line, err=True)
     if left:

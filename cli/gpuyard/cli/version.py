@@ -1,7 +1,7 @@
 """`gpuyard version`."""
 
 import click
-from gpuyard.cli.formats import formatted, show
+from gpuyard.common.formats import formatted, show
 from gpuyard.common.version import __version__
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
+from gpuyard.common.formats import formatted, show
 from gpuyard.sandbox import kind, lifecycle, processes
 from gpuyard.sandbox.components import COMPONENTS
 from gpuyard.sandbox.errors import SandboxError
@@ -60,7 +60,8 @@ def sandbox() -> None:
 @click.option("--extender-url", default="", help="Where that configuration's extenders listen.")
 @click.option("--audit-policy", type=FILE, help="What the audit log records [default: all but reads of leases].")
 @click.option("--api-server-flag", "api_server_flags", multiple=True, help="One more flag for kube-apiserver.")
-def up(ground: str, nodes: int | None, **wanted: Any) -> None:  # noqa: ANN401 - click passes options by name
+@formatted
+def up(ground: str, nodes: int | None, output: str, **wanted: Any) -> None:  # noqa: ANN401 - click passes options by name
     """Bring a sandbox up; harmless if it is up already."""
     chosen = GROUNDS[ground]
     try:
@@ -71,7 +72,8 @@ def up(ground: str, nodes: int | None, **wanted: Any) -> None:  # noqa: ANN401 -
         cluster = chosen.up(spec)
     except SandboxError as error:
         raise Failure(str(error)) from error
-    click.echo(f"export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}")
+    export = f"export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}\n"
+    show(chosen.report(spec.name), output, lambda: export)
 
 
 def _with_options(text: str) -> str:
@@ -83,28 +85,27 @@ def _with_options(text: str) -> str:
 @sandbox.command()
 @click.option("--ground", type=GROUND_NAMES, help="Only on this ground [default: wherever it is].")
 @NAME
-def down(ground: str | None, name: str) -> None:
+@formatted
+def down(ground: str | None, name: str, output: str) -> None:
     """Remove a sandbox and all it left, also after a crash."""
     known = [each for each in GROUNDS if name in GROUNDS[each].names()]
     try:
         found = [GROUNDS[each].down(name) for each in ([ground] if ground else known)]
     except SandboxError as error:
         raise Failure(str(error)) from error
-    click.echo(f"sandbox {name} is removed" if any(found) else f"there is no sandbox {name}")
+    told = f"sandbox {name} is removed\n" if any(found) else f"there is no sandbox {name}\n"
+    show({"name": name, "removed": any(found)}, output, lambda: told)
 
 
 @sandbox.command()
 @click.option("--ground", type=GROUND_NAMES, help="Only those of this ground [default: all].")
 @click.option("--name", callback=checked_name, help="Only this one.")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@formatted
 def status(ground: str | None, name: str | None, output: str) -> None:
     """Show the sandboxes, their components and files."""
     asked = [GROUNDS[ground]] if ground else GROUNDS.values()
     reports = [one.report(each) for one in asked for each in one.names() if name in (None, each)]
-    if output == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(reports)).decode())
-    else:
-        click.echo("\n\n".join(table(each) for each in reports) or "there is no sandbox")
+    show(reports, output, lambda: ("\n\n".join(map(table, reports)) or "there is no sandbox") + "\n")
     if name and not reports:
         raise click.exceptions.Exit(ANSWER_IS_NO)
 

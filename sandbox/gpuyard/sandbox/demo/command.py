@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from gpuyard.common.formats import Teller, show
 from gpuyard.common.kube.errors import KubeError
 from gpuyard.sandbox import kind, lifecycle
 from gpuyard.sandbox.cli import Failure
 from gpuyard.sandbox.demo import consolidation, kind_stage
 from gpuyard.sandbox.demo.play import NAMESPACE, play
 from gpuyard.sandbox.demo.stage import manifests, set_up
-from gpuyard.sandbox.demo.telling import stamped
+from gpuyard.sandbox.demo.telling import document, stamped, tables
 from gpuyard.sandbox.errors import SandboxError
 
 if TYPE_CHECKING:
@@ -50,13 +51,16 @@ TRY = (
 """What to type next, in this order; each of it works as it stands."""
 
 
-def act(ground: str | None, name: str, narrate: Narrate, *, down: bool) -> None:
+def act(ground: str | None, name: str, narrate: Narrate, *, down: bool, output: str) -> None:
     """Play the demo, or end it, without a ground wherever it is; `narrate` tells what happened in the cluster.
 
     A failure is one message.
     """
     try:
-        click.echo(_remove(ground, name) if down else _show(ground or PROCESSES, name, narrate))
+        if down:
+            _remove(ground, name, output)
+        else:
+            _show(ground or PROCESSES, name, narrate, output)
     except (SandboxError, KubeError) as error:
         raise Failure(str(error)) from error
     except KeyboardInterrupt:
@@ -65,9 +69,11 @@ def act(ground: str | None, name: str, narrate: Narrate, *, down: bool) -> None:
         raise click.exceptions.Exit(INTERRUPTED) from None
 
 
-def _remove(ground: str | None, name: str) -> str:
-    found = [_down(each, name) for each in ([ground] if ground else _where(name))]
-    return f"the demo {name} is removed" if any(found) else f"there is no demo {name}"
+def _remove(ground: str | None, name: str, output: str) -> None:
+    ended = [_down(each, name) for each in ([ground] if ground else _where(name))]
+    found = any(ended)
+    told = f"the demo {name} is removed\n" if found else f"there is no demo {name}\n"
+    show({"name": name, "removed": found}, output, lambda: told)
 
 
 def _where(name: str) -> list[str]:
@@ -78,15 +84,17 @@ def _down(ground: str, name: str) -> bool:
     return kind.down(name) if ground == "kind" else lifecycle.down(name)
 
 
-def _show(ground: str, name: str, narrate: Narrate) -> str:
-    say = _teller()
-    cluster = _stage(ground, name, say, narrate)
+def _show(ground: str, name: str, narrate: Narrate, output: str) -> None:
+    tell = Teller(output)
+    say = _timed(tell)
+    cluster = _stage(ground, name, say, lambda told: tell("\n" + textwrap.indent(told, "  ")), narrate)
     sample = manifests() / "samples" / "quickstart"
-    tables = asyncio.run(play(cluster, sample, say))
-    return f"\n{tables}\n\n{how_to_go_on(cluster, sample)}"
+    scene = asyncio.run(play(cluster, sample, say))
+    found = {"name": name, "ground": ground, "kubeconfig": str(cluster.kubeconfig)} | document(scene)
+    show(found | {"told": tell.told}, output, lambda: f"\n{tables(scene)}\n\n{how_to_go_on(cluster, sample)}\n")
 
 
-def _stage(ground: str, name: str, say: Say, narrate: Narrate) -> Cluster | kind.Cluster:
+def _stage(ground: str, name: str, say: Say, tell: Say, narrate: Narrate) -> Cluster | kind.Cluster:
     if ground == "kind":
         return kind_stage.set_up(name, say)
     cluster = set_up(name, say)
@@ -94,13 +102,13 @@ def _stage(ground: str, name: str, say: Say, narrate: Narrate) -> Cluster | kind
         # Else it has been played here.
         told = consolidation.play(cluster, manifests(), say, narrate)
         say("this is what happened, told by the objects of the cluster:")
-        click.echo("\n" + textwrap.indent(told, "  "))
+        tell(told)
     return cluster
 
 
-def _teller() -> Say:
+def _timed(tell: Say) -> Say:
     begin = time.monotonic()
-    return lambda text: click.echo(stamped(time.monotonic() - begin, text))
+    return lambda text: tell(stamped(time.monotonic() - begin, text))
 
 
 def how_to_go_on(cluster: Cluster | kind.Cluster, sample: Path) -> str:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from gpuyard.common.kube.objects import Meta
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 QUEUE_LABEL = "kai.scheduler/queue"
 GPU = "nvidia.com/gpu"
@@ -135,3 +139,11 @@ class Node(msgspec.Struct, frozen=True):
     def gpus(self) -> int:
         """How many GPUs it offers."""
         return int((self.status.allocatable or {}).get(GPU, 0))
+
+
+class Scene(NamedTuple):
+    """How things are."""
+
+    nodes: Sequence[Node]
+    queues: Sequence[Queue]
+    pods: Sequence[Pod]

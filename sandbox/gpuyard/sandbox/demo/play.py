@@ -15,8 +15,8 @@ from gpuyard.common.kube.kubeconfig import load
 from gpuyard.common.kube.reflector import Reflector
 from gpuyard.common.kube.resources import NAMESPACES, NODES, PODS, QUEUES
 from gpuyard.sandbox.demo.asking import ask, question, raising
-from gpuyard.sandbox.demo.objects import Node, Pod, Queue
-from gpuyard.sandbox.demo.telling import nodes_table, pod_line, pods_table, queue_line, queues_table
+from gpuyard.sandbox.demo.objects import Node, Pod, Queue, Scene
+from gpuyard.sandbox.demo.telling import pod_line, queue_line
 from gpuyard.sandbox.errors import SandboxError
 
 if TYPE_CHECKING:
@@ -36,10 +36,10 @@ DECIDED_WITHIN = 90.0
 KINDS = {resource.kind: resource for resource in (NAMESPACES, PODS, QUEUES)}
 
 
-async def play(cluster: Cluster | kind.Cluster, sample: Path, say: Say) -> str:
-    """Create the sample's queues and pods, tell what happens, return how it ended as tables.
+async def play(cluster: Cluster | kind.Cluster, sample: Path, say: Say) -> Scene:
+    """Create the sample's queues and pods, tell what happens, return how it ended.
 
-    What is there already stays, so a second time nothing happens, and the tables tell how things are.
+    What is there already stays, so a second time nothing happens, and the scene is how things are.
     """
     async with Client(await load([cluster.kubeconfig], "")) as client:
         view = View(client, say)
@@ -53,7 +53,7 @@ async def play(cluster: Cluster | kind.Cluster, sample: Path, say: Say) -> str:
             for name in new:
                 if view.waits(name):
                     await _help(view, cluster, name, say)
-            return view.tables()
+            return view.scene()
 
 
 async def _help(view: View, cluster: Cluster | kind.Cluster, name: str, say: Say) -> None:
@@ -144,13 +144,11 @@ class View:
         )
         return is_new
 
-    def tables(self) -> str:
+    def scene(self) -> Scene:
         """How things are."""
         pods = [pod for pod in self._pods.store.values() if pod.queue]
         queues = [queue for name, queue in self._queues.store.items() if any(pod.queue == name for pod in pods)]
-        return "\n\n".join(
-            (nodes_table(self._nodes.store.values(), pods), queues_table(queues, pods), pods_table(pods))
-        )
+        return Scene(list(self._nodes.store.values()), queues, pods)
 
     async def _until(self, holds: Callable[[], bool], within: float, failure: Callable[[], SandboxError]) -> None:
         """Wait until it holds; a watch that broke ends the wait with what broke it."""

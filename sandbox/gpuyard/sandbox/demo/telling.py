@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
+
+import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from gpuyard.common.kube.changes import Change
-    from gpuyard.sandbox.demo.objects import Node, Pod, Queue
+    from gpuyard.sandbox.demo.objects import Node, Pod, Queue, Scene
 
 WIDTH = 80
 _STAMP = 11  # "[  0.0 s] "
@@ -61,6 +62,31 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
         folded = textwrap.wrap(line[-1], WIDTH - indent) or [""]
         out += [(start + folded[0]).rstrip(), *(" " * indent + rest for rest in folded[1:])]
     return "\n".join(out)
+
+
+def tables(scene: Scene) -> str:
+    """How things are, for people."""
+    nodes, queues, pods = scene
+    return "\n\n".join((nodes_table(nodes, pods), queues_table(queues, pods), pods_table(pods)))
+
+
+def document(scene: Scene) -> dict[str, list[dict[str, object]]]:
+    """How things are, for programs."""
+    nodes, queues, pods = scene
+    return {
+        "nodes": [{"name": n.metadata.name, "gpus": n.gpus} for n in nodes],
+        "queues": [{"name": q.metadata.name, **msgspec.to_builtins(q.spec.resources.gpu)} for q in queues],
+        "pods": [
+            {
+                "name": p.metadata.name,
+                "queue": p.queue,
+                "gpus": p.gpus,
+                "node": p.spec.node_name,
+                "waits": p.why_waiting,
+            }
+            for p in pods
+        ],
+    }
 
 
 def nodes_table(nodes: Iterable[Node], pods: Sequence[Pod]) -> str:

@@ -7,14 +7,15 @@ import click
 import msgspec
 import yaml
 
+PEOPLE = "table"
 MACHINES = ("json", "yaml")
 
 
 def formatted(command: Callable[..., Any]) -> Callable[..., Any]:
     """A command with `-o table|json|yaml`."""
-    choice = click.Choice(["table", *MACHINES])
+    choice = click.Choice([PEOPLE, *MACHINES])
     return click.option(
-        "-o", "--output", type=choice, default="table", show_default=True, help="The form of the answer."
+        "-o", "--output", type=choice, default=PEOPLE, show_default=True, help="The form of the answer."
     )(command)
 
 
@@ -29,4 +30,23 @@ def for_programs(found: object, output: str) -> str:
 
 def show(found: object, output: str, told: Callable[[], str]) -> None:
     """Print what was found; `told` makes the text for people, which ends with a line end."""
-    click.echo(told() if output == "table" else for_programs(found, output), nl=False)
+    click.echo(told() if output == PEOPLE else for_programs(found, output), nl=False)
+
+
+class Teller:
+    """Tells as it goes on what is done: to people as the answer itself, else beside the one document for programs."""
+
+    def __init__(self, output: str) -> None:
+        self._beside = output != PEOPLE
+        self.told: list[str] = []
+        """All of it, for that document."""
+
+    def __call__(self, line: str) -> None:
+        """Tell one thing."""
+        self.told.append(line)
+        click.echo(line, err=self._beside)
+
+    def end(self, found: object, output: str) -> None:
+        """Print the document for programs; people have been told."""
+        if self._beside:
+            click.echo(for_programs(found, output), nl=False)
