@@ -1,7 +1,7 @@
 """What `gpuyard top` shows, as values and for people."""
 
 from gpuyard.cli.drawing import Page
-from gpuyard.cli.overview import Overview, overview, page_of
+from gpuyard.cli.overview import Overview, names, overview, page_of
 from gpuyard.engine.settings import Settings
 from gpuyard.engine.settle import settle
 
@@ -76,3 +76,24 @@ def test_the_page_draws_the_tree_in_gpus() -> None:
     assert lines[2].split() == ["top", "8", "unlimited", "8", "6", "2", "in", "1"]
     assert lines[3].startswith("    a ")
     assert lines[-1].split() == ["default/q", "a", "2", "Pending", "-", "OverLimit"]
+
+
+GIVEN = (node(), queue("a", 4, 6), pod("p", 6, "a", on="node-1"), pod("q", 2, "a"))
+
+
+def test_wide_it_has_the_other_resources_of_queues_and_whole_reasons() -> None:
+    lines = page_of(seen(*GIVEN), PLAIN, wide=True).splitlines()
+    assert lines[1].endswith("CPU (m) USED / QUOTA / LIMIT  MEMORY (MB) USED / QUOTA / LIMIT")
+    assert lines[2].endswith("0 / unlimited / unlimited     0 / unlimited / unlimited")
+    assert "OverLimit: queue a has a limit of 6 GPUs" in lines[-1]
+
+
+def test_without_headers_there_are_rows_alone_and_all_of_them() -> None:
+    many = [pod(f"p{n:02}", 0, "a", notes={"gpu-fraction": "0.1"}, on="node-1") for n in range(50)]
+    queues, nodes, pods = page_of(seen(*GIVEN[:2], *many), PLAIN._replace(headers=False)).split("\n\n")
+    assert (queues.split()[0], nodes.split()[0]) == ("a", "node-1")
+    assert [line.split()[0] for line in pods.splitlines()] == [f"default/p{n:02}" for n in range(50)]
+
+
+def test_names_are_for_other_commands() -> None:
+    assert names(seen(*GIVEN)).split() == ["queue/a", "node/node-1", "pod/default/p", "pod/default/q"]

@@ -38,3 +38,13 @@ def test_without_our_crds_it_says_so_and_shows_the_rest(tmp_path: Path) -> None:
 def test_without_a_cluster_it_says_so_and_ends_with_3() -> None:
     told = run("top", "--kubeconfig", "/nowhere")
     assert (told.code, "/nowhere" in told.err) == (3, True)
+
+
+def test_one_part_of_it_can_be_asked_for(tmp_path: Path) -> None:
+    with cluster(tmp_path, node(), queue(), pod("p", 2, on="node-1")) as kubeconfig:
+        rows = run("top", "pods", "--no-headers", "--kubeconfig", kubeconfig)
+        named = run("top", "nodes", "-o", "name", "--kubeconfig", kubeconfig)
+        whole = run("top", "nodes", "-o", "json", "--kubeconfig", kubeconfig).answer
+    assert rows.out.split() == ["default/p", "team-a", "2", "Running", "node-1"]
+    assert named.out == "node/node-1\n"
+    assert (whole["queues"], whole["nodes"][0]["name"]) == ([], "node-1")

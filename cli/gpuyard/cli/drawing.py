@@ -31,10 +31,14 @@ class Page(NamedTuple):
 
     width: int | None
     style: Style
+    headers: bool = True
+    """Without them there are rows and nothing else, all of them, for those who cut them up."""
 
 
 def drawn(section: Section, page: Page) -> str:
     """The section as lines. Its last column wraps where the terminal is too narrow for it."""
+    if not page.headers:
+        return _rows(section)
     shown = section.rows[: section.most]
     widths = [max(map(len, column)) for column in zip(section.columns, *shown, strict=True)]
     lines = [page.style(section.title, section.colour), _line(section.columns, widths)]
@@ -42,6 +46,11 @@ def drawn(section: Section, page: Page) -> str:
     if len(section.rows) > section.most:
         lines.append(f"{GAP}… and {len(section.rows) - section.most} rows more; -o json has all of them")
     return "\n".join(lines)
+
+
+def _rows(section: Section) -> str:
+    widths = [max(map(len, column)) for column in zip(*section.rows, strict=True)]
+    return "\n".join(_line(row, widths).removeprefix(GAP) for row in section.rows)
 
 
 def listed(title: str, colour: str, lines: Sequence[str], page: Page) -> str:

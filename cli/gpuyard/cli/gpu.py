@@ -10,7 +10,7 @@ import yaml
 from gpuyard.cli.calling import ANSWER_IS_NO, BAD_INPUT, calling, end
 from gpuyard.cli.gpus import Row, name_lines, rows, table_lines
 from gpuyard.cli.topology import ChangeError, Changes, Place, Written, complaints, read_maps, write
-from gpuyard.common.formats import MACHINES, for_programs, formatted, show
+from gpuyard.common.formats import MACHINES, for_programs, formatted, listing, show
 from gpuyard.common.kube.client import Client
 from gpuyard.common.kube.resources import PODS
 from gpuyard.common.shallow import ShallowLoader
@@ -77,8 +77,7 @@ def gpu() -> None:
 
 @gpu.command("list")
 @click.argument("nodes", nargs=-1, metavar="[NODE]...")
-@click.option("-o", "--output", type=click.Choice(["table", "wide", "json", "yaml", "name"]), default="table")
-@click.option("--no-headers", is_flag=True, help="Rows alone.")
+@listing
 @in_cluster
 def list_gpus(cluster: Cluster, nodes: tuple[str, ...], output: str, *, no_headers: bool) -> None:
     """All mock GPUs, or those of some nodes: where, what, whether healthy, and who uses them how much.

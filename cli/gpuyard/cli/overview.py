@@ -144,22 +144,36 @@ def _next(outcome: Outcome, pod: Pod) -> str:
     return f"there is room on {final.node}" if final.state is FinalState.BOUND else f"gets room on {final.node}"
 
 
-def page_of(seen: Overview, page: Page) -> str:
-    """For people; GPUs only, `-o json` has CPU and memory as well."""
-    sections = [_queue_section(seen), _node_section(seen), _pod_section(seen)]
+def names(seen: Overview) -> str:
+    """`kind/name`, one a line."""
+    found = [f"queue/{q.name}" for q in seen.queues] + [f"node/{n.name}" for n in seen.nodes]
+    return "".join(f"{name}\n" for name in [*found, *(f"pod/{p.pod}" for p in seen.pods)])
+
+
+def page_of(seen: Overview, page: Page, *, wide: bool = False) -> str:
+    """For people; `wide` has CPU and memory of the queues as well, and says whole why a pod waits."""
+    sections = [_queue_section(seen, wide=wide), _node_section(seen), _pod_section(seen, wide=wide)]
     return "\n\n".join(drawn(section, page) for section in sections if section.rows) + "\n"
 
 
-def _queue_section(seen: Overview) -> Section:
+_MORE = (("cpu", "CPU (m)"), ("memory", "MEMORY (MB)"))
+"""What queues count beside GPUs."""
+
+
+def _queue_section(seen: Overview, *, wide: bool) -> Section:
+    columns = ("QUEUE", "QUOTA", "LIMIT", "FAIR SHARE", "USED", "WAITING (PODS)")
+    more = _MORE if wide else ()
     rows = [
         (
             GAP * row.level + row.name,
-            *(_gpus(of) for of in (row.quota, row.limit, row.fair_share, row.used)),
+            *(_amount(of, "gpu") for of in (row.quota, row.limit, row.fair_share, row.used)),
             f"{row.waiting_gpus} in {row.waiting_pods}" if row.waiting_pods else "-",
+            *(" / ".join(_amount(of, each) for of in (row.used, row.quota, row.limit)) for each, _ in more),
         )
         for row in seen.queues
     ]
-    return Section("QUEUES (GPUS)", "cyan", ("QUEUE", "QUOTA", "LIMIT", "FAIR SHARE", "USED", "WAITING (PODS)"), rows)
+    heads = (*columns, *(f"{name} USED / QUOTA / LIMIT" for _, name in more))
+    return Section("QUEUES (GPUS)", "cyan", heads, rows)
 
 
 def _node_section(seen: Overview) -> Section:
@@ -167,13 +181,17 @@ def _node_section(seen: Overview) -> Section:
     return Section("NODES", "cyan", ("NODE", "STATE", "GPUS", "USED", "FREE", "PODS"), rows)
 
 
-def _pod_section(seen: Overview) -> Section:
+def _pod_section(seen: Overview, *, wide: bool) -> Section:
     rows = [
-        (p.pod, p.queue or NOT_GOVERNED, str(p.gpus), p.state, p.node or "-", p.reason or p.message) for p in seen.pods
+        (p.pod, p.queue or NOT_GOVERNED, str(p.gpus), p.state, p.node or "-", _why(p, wide=wide)) for p in seen.pods
     ]
     return Section("PODS", "cyan", ("POD", "QUEUE", "GPUS", "STATE", "NODE", "WHY"), rows)
 
 
-def _gpus(of: ByResource) -> str:
-    gpus = of.get("gpu")
-    return "unlimited" if gpus == UNLIMITED else "-" if gpus is None else str(gpus)
+def _why(pod: PodRow, *, wide: bool) -> str:
+    return f"{pod.reason}: {pod.message}" if wide and pod.reason else pod.reason or pod.message
+
+
+def _amount(of: ByResource, resource: str) -> str:
+    found = of.get(resource)
+    return "unlimited" if found == UNLIMITED else "-" if found is None else str(found)

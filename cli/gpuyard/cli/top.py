@@ -4,22 +4,31 @@ import click
 from gpuyard.cli.calling import reaching
 from gpuyard.cli.looking import decided, look
 from gpuyard.cli.output import page
-from gpuyard.cli.overview import overview, page_of
-from gpuyard.common.formats import formatted, show
+from gpuyard.cli.overview import Overview, names, overview, page_of
+from gpuyard.common.formats import MACHINES, listing, show
 from msgspec.structs import replace
 
 
 @click.command()
-@formatted
+@click.argument("part", type=click.Choice(Overview.__struct_fields__), required=False)
+@listing
 @reaching
-def top(kubeconfig: str, context: str, output: str) -> None:
-    """Who has how many GPUs, and who waits: queues as a tree, nodes, pods.
+def top(kubeconfig: str, context: str, part: str | None, output: str, *, no_headers: bool) -> None:
+    """Who has how many GPUs, and who waits: queues as a tree, nodes, pods, or one of the three.
 
-    WHY says what the engine answers at this moment; `gpuyard explain pod/NAME` says it whole.
+    WHY says what the engine answers at this moment, whole with -o wide; `gpuyard explain pod/NAME` says also what
+    would help.
     """
     found = look(kubeconfig, context)
     snapshot = found.snapshot()
     if not snapshot.queues:
         click.echo("there are no queues: create one, as in manifests/samples, or every pod goes ungoverned", err=True)
     seen = overview(snapshot, decided(snapshot, replace(found.settings, cycles=1)))
-    show(seen, output, lambda: page_of(seen, page()))
+    if part:
+        seen = replace(Overview([], [], []), **{part: getattr(seen, part)})
+    if output in MACHINES:
+        show(seen, output, str)
+    elif output == "name":
+        click.echo(names(seen), nl=False)
+    else:
+        click.echo(page_of(seen, page()._replace(headers=not no_headers), wide=output == "wide"), nl=False)

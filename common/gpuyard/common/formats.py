@@ -13,10 +13,18 @@ MACHINES = ("json", "yaml")
 
 def formatted(command: Callable[..., Any]) -> Callable[..., Any]:
     """A command with `-o table|json|yaml`."""
-    choice = click.Choice([PEOPLE, *MACHINES])
-    return click.option(
-        "-o", "--output", type=choice, default=PEOPLE, show_default=True, help="The form of the answer."
-    )(command)
+    return _form(PEOPLE, *MACHINES)(command)
+
+
+def listing(command: Callable[..., Any]) -> Callable[..., Any]:
+    """A command that lists things, with what kubectl has for that: `-o wide|name` as well, and `--no-headers`."""
+    headers = click.option("--no-headers", is_flag=True, help="Rows alone.")
+    return _form(PEOPLE, "wide", *MACHINES, "name")(headers(command))
+
+
+def _form(*choices: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    kind = click.Choice(choices)
+    return click.option("-o", "--output", type=kind, default=PEOPLE, show_default=True, help="The form of the answer.")
 
 
 def for_programs(found: object, output: str) -> str:
