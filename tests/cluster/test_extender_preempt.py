@@ -66,6 +66,17 @@ def test_for_a_claim_over_the_limit_nobody_dies(yard: Yard, full: str) -> None:
     refused(yard, "urgent")
 
 
+def test_nobody_dies_for_room_that_another_queue_would_have_before(yard: Yard, full: str) -> None:
+    yard.queue("team", reclaimMinRuntime="1h")
+    claimant = yard.pod("urgent", full, 8, priorityClassName="build-preemptible")
+    yard.until(lambda: not nobody(proposal(yard, claimant, "low-1")), 15, "it may have the room of its own queue")
+    yard.submit("rightful", queue=yard.queue("other", quota=8), gpus=8, priorityClassName="train")
+    yard.until(lambda: nobody(proposal(yard, claimant, "low-1")), 15, "it waits for who is below its quota")
+    assert not deleted_by_kube_scheduler(yard)
+    yard.delete("rightful")
+    yard.until(lambda: not nobody(proposal(yard, claimant, "low-1")), 15, "that one is gone")
+
+
 @pytest.mark.row("E-16", case="other-queue")
 def test_pods_of_another_queue_are_protected(yard: Yard, full: str) -> None:  # noqa: ARG001 - it fills the cluster
     other = yard.queue("other")

@@ -30,8 +30,8 @@ QUEUES = 20
 CALLS = 2000
 """So many are asked while the planner computes."""
 
-SOON = 10.0
-"""Seconds until a fresh pod is bound: the 5 that are promised, and as many for a machine that is slow."""
+SOON = 5.0
+"""Seconds until a fresh pod is bound."""
 
 
 @pytest.fixture(scope="module")

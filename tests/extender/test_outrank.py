@@ -6,6 +6,7 @@ import pytest
 from gpuyard.engine.model import Promise, Shape
 from gpuyard.extender.ledger import Grant
 from gpuyard.extender.outrank import is_scarce
+from msgspec.structs import replace
 
 from tests.extender.builders import Bench, Json, group, node, pod, queue
 
@@ -364,3 +365,77 @@ def test_a_wall_clock_that_jumps_neither_revives_nor_kills_anybody_in_line(secon
     of.now += 1
     assert not of.passes(late)
     assert of.passes(waiting("first-19", "first", age=5))
+
+
+# --- preempt ---
+
+LOW, HIGH = {"labels": {"priorityClassName": "train"}}, {"labels": {"priorityClassName": "build-preemptible"}}
+
+
+def full(*things: Json, gpus: int = 4) -> Bench:
+    """A node that a pod of the second queue has to itself; one of higher priority in that queue may take it."""
+    return bench(pod("low", "second", gpus, on="n1", **LOW), *things, gpus=gpus)  # type: ignore[arg-type]
+
+
+def clears(of: Bench, gpus: int = 4, **more: object) -> bool:
+    """Whether the low pod is evicted for one that has just come."""
+    claimant = waiting("urgent", "second", gpus, **HIGH | more)  # type: ignore[arg-type]
+    return bool(of.preempt(claimant, {"n1": {"Pods": [{"UID": "uid-low"}]}}).node_name_to_meta_victims)
+
+
+def test_nobody_is_evicted_for_room_that_would_go_to_who_ranks_first() -> None:
+    assert clears(full())
+    assert not clears(full(*first(1)))
+
+
+def test_with_room_for_both_where_the_victim_stood_it_goes() -> None:
+    assert not clears(full(*first(3), gpus=4), gpus=2)
+    assert clears(full(*first(2), gpus=4), gpus=2)
+
+
+def test_who_ranks_after_it_hinders_nobody_from_making_room() -> None:
+    assert clears(full(*second(1, **LOW)))
+
+
+def test_who_has_not_been_offered_anything_for_long_hinders_nobody_from_making_room() -> None:
+    of = full(*first(1, age=60))
+    of.now, of.verbs.outrank._freed = 60, 0
+    assert clears(of)
+
+
+def test_for_whom_victims_left_already_more_may_leave() -> None:
+    assert clears(full(*first(1)), status={"phase": "Pending", "nominatedNodeName": "n1"})
+
+
+def test_where_nobody_is_outranked_by_setting_nobody_is_when_room_is_made() -> None:
+    of = full(*first(1))
+    of.config = replace(of.config, outrank=replace(of.config.outrank, grace=0))
+    assert clears(of)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        waiting("elsewhere", "first", nodeSelector={"zone": "b"}),
+        waiting("large", "first", 8),
+        waiting("shared", "first", 0, annotations={"gpu-fraction": "0.5", "gpu-fraction-num-devices": "8"}),
+    ],
+    ids=lambda other: str(other["metadata"]["name"]),
+)
+def test_who_could_not_take_the_room_hinders_nobody_from_making_it(other: Json) -> None:
+    assert clears(full(other))
+
+
+def test_a_gang_hinders_others_from_making_room_only_where_there_is_enough_for_all_of_it() -> None:
+    members = [waiting(f"m{n}", "first", 4, annotations={"pod-group-name": "g"}) for n in range(2)]
+    of = full(group("g", 2, "first"), *members)
+    assert clears(of)
+    of.ledger.lapse("ns/urgent", "uid-urgent")
+    of.put(node("n2", 4))
+    assert not clears(lined_up(of))
+
+
+def test_a_part_of_a_gpu_would_be_taken_as_well() -> None:
+    half = waiting("half", "first", 0, annotations={"gpu-fraction": "0.5"})
+    assert not clears(full(half))
+    assert clears(full(half), gpus=3)

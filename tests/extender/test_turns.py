@@ -4,7 +4,7 @@ import random
 
 import pytest
 from gpuyard.engine.model import GPU, Pod, Shape, Workload
-from gpuyard.extender.turns import AT_ONCE, Demand, Line, demand
+from gpuyard.extender.turns import AT_ONCE, Demand, Line, demand, sum_of
 
 
 def workload(name: str, queue: str = "q", priority: int = 50, created: int = 0) -> Workload:
@@ -25,8 +25,14 @@ def line(*names: str, gpus: int = 1) -> Line:
 
 def ahead(of: Line, name: str, *, alive_only: bool = False, most: int = 8) -> int:
     """The GPUs that are asked for before this workload by requests of at most so many."""
-    found = of.ahead(of.place_of(workload(name)), lambda shape, _: shape.gpus <= most, alive_only=alive_only)
+    kinds = of.ahead(of.place_of(workload(name)), alive_only=alive_only)
+    found = sum_of(kinds, lambda shape, _: shape.gpus <= most)
     return found.whole // GPU
+
+
+def everybody_before(of: Line, newcomer: Workload) -> int:
+    """The milli-GPUs that are asked for before it."""
+    return sum(kind.asked.whole for kind in of.ahead(of.place_of(newcomer), alive_only=False))
 
 
 def test_before_each_are_those_who_stand_before_it() -> None:
@@ -90,14 +96,14 @@ def test_who_comes_goes_before_the_first_of_its_queue_whom_it_ranks_before() -> 
     of.join(newcomer := workload("b", "q", 50), pod("b"))
     of.join(newcomer, pod("b"))
     assert [ahead(of, name) for name in ("a", "x", "c")] == [0, 1, 3]
-    assert of.ahead(of.place_of(newcomer), lambda *_: True, alive_only=False).whole == 2 * GPU
+    assert everybody_before(of, newcomer) == 2 * GPU
 
 
 @pytest.mark.parametrize("queue", ["q", "new"])
 def test_who_comes_last_in_its_queue_or_alone_stands_last(queue: str) -> None:
     of = line("a", "b")
     of.join(workload("z", queue, created=9), pod("z"))
-    assert of.ahead(of.place_of(workload("z", queue, created=9)), lambda *_: True, alive_only=False).whole == 2 * GPU
+    assert everybody_before(of, workload("z", queue, created=9)) == 2 * GPU
     assert ahead(of, "b") == 1
 
 

@@ -12,7 +12,7 @@ The line is the engine's. Where few wait it is made anew whenever somebody comes
 planner; until then who has come stands in it by the order within the queue, or last where nobody of that queue does.
 """
 
-from collections.abc import Callable, Collection, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
@@ -22,11 +22,12 @@ from gpuyard.engine.line import WaitingLine
 from gpuyard.engine.model import GPU, Pod, Shape, Workload
 from gpuyard.engine.plan import Cycle
 from gpuyard.engine.result import Reason, Waiting
+from gpuyard.engine.rooms import Room
 from gpuyard.engine.settings import Settings
 from gpuyard.engine.snapshot import Snapshot
 from gpuyard.extender.gatekeeper import Gatekeeper
 from gpuyard.extender.ledger import Entry, Ledger, Phase
-from gpuyard.extender.turns import Demand, Line, demand
+from gpuyard.extender.turns import Ahead, Demand, Line, demand, sum_of
 
 FEW = 16
 """So many waiting workloads are lined up within an answer for each newcomer; more would take longer than one may."""
@@ -81,7 +82,7 @@ class Asker(NamedTuple):
 
 
 class Outrank:
-    """Asked by filter. `clock` never jumps; `today` says what time it is. The planner keeps `blocked`."""
+    """Asked by filter and preempt. `clock` never jumps; `today` says what time it is. The planner keeps `blocked`."""
 
     def __init__(self, ledger: Ledger, *, clock: Callable[[], float], today: Callable[[], float]) -> None:
         self._ledger = ledger
@@ -145,25 +146,41 @@ class Outrank:
 
     def outranked(self, asker: Asker, settings: Settings, grace: float) -> Waiting | None:
         """Why a pod that could go has to wait for others, if it has to."""
+        line = self._asked(asker, settings, grace)
+        if line is None:
+            return None
+        room = _Room(asker, self._ledger)
+        if room.is_news:
+            self._freed = self._clock()
+        own = demand([asker.pod], asker.snapshot.fleet.smallest_gpu)
+        return None if _is_enough(room, self._ahead(line, asker), own) else Waiting(Reason.OUTRANKED)
+
+    def rightful(self, asker: Asker, settings: Settings, grace: float, cleared: Mapping[str, Room]) -> list[str]:
+        """The nodes that a pod would have itself, were they as empty as this: the others go to who ranks before it."""
+        line = self._asked(asker, settings, grace)
+        if line is None:
+            return list(cleared)
+        ahead, own = self._ahead(line, asker), demand([asker.pod], asker.snapshot.fleet.smallest_gpu)
+        free = _free(asker.snapshot)
+        return [node for node, room in cleared.items() if _is_enough(_Cleared(asker, node, room, free), ahead, own)]
+
+    def _asked(self, asker: Asker, settings: Settings, grace: float) -> Line | None:
+        """The line as it is by now; None: there is none, or room for all."""
         now, snapshot, self._grace = self._clock(), asker.snapshot, grace
         free = _free(snapshot) - self._ledger.flights.gpus
         if free > self._free:
             # Whoever waits is asked about now, in whatever order.
             self._freed = now
         self._free = free
-        if _wanted(snapshot) <= free * GPU:
-            return None
-        line = self._followed(asker, settings)
-        if line is None:
-            return None
-        line.bury(now - grace)
-        room = _Room(asker, self._ledger)
-        if room.is_news:
-            self._freed = now
-        ahead = line.ahead(line.place_of(asker.workload), room.fits, alive_only=now - self._freed >= grace)
-        if not any(ahead) or room.serves(ahead, demand([asker.pod], snapshot.fleet.smallest_gpu)):
-            return None
-        return Waiting(Reason.OUTRANKED)
+        line = self._followed(asker, settings) if _wanted(snapshot) > free * GPU else None
+        if line is not None:
+            line.bury(now - grace)
+        return line
+
+    def _ahead(self, line: Line, asker: Asker) -> list[Ahead]:
+        """What those ask for who go first."""
+        alive_only = self._clock() - self._freed >= self._grace
+        return line.ahead(line.place_of(asker.workload), alive_only=alive_only)
 
     # --- the line, at each event ---
 
@@ -286,6 +303,35 @@ class _Room:
         """Whether it is enough for those who go first, and for the pod as well."""
         parts = max(0, ahead.parts + own.parts - self._shared)
         return ahead.whole + own.whole + parts <= self._left
+
+
+class _Cleared:
+    """What one node would have free if some were evicted there; `free` whole GPUs are so already, wherever."""
+
+    def __init__(self, asker: Asker, node: str, room: Room, free: int) -> None:
+        self._fleet, self._node, self._room = asker.snapshot.fleet, node, room
+        self._everywhere = (free + room.now) * GPU
+        self._shared = sum(max(0, GPU - used) for used, _ in room.groups.values())
+
+    def fits(self, shape: Shape, whole: Demand) -> bool:
+        """Whether such a request would take some of it: its first pod fits there, and there is enough for all."""
+        if whole.whole + max(0, whole.parts - self._shared) > self._everywhere:
+            return False
+        nodes = suited(self._fleet, shape)
+        if nodes is not None and self._node not in nodes:
+            return False
+        return self._room.shares(shape, 0) >= shape.devices if shape.shared else self._room.now >= max(shape.gpus, 1)
+
+    def serves(self, ahead: Demand, own: Demand) -> bool:
+        """Whether it is enough for those who go first, and for the pod as well."""
+        parts = max(0, ahead.parts + own.parts - self._shared)
+        return ahead.whole + own.whole + parts <= self._room.now * GPU
+
+
+def _is_enough(room: _Room | _Cleared, ahead: Iterable[Ahead], own: Demand) -> bool:
+    """Whether there is enough for those who go first and could take it, and for the pod as well."""
+    before = sum_of(ahead, room.fits)
+    return not any(before) or room.serves(before, own)
 
 
 def _keeps(ledger: Ledger, node: str, but: str) -> bool:

@@ -62,12 +62,16 @@ class Space:
 
     def has_room(self, node: str, gone: Iterable[Pod] = ()) -> bool:
         """Whether the pod has room there now by our own count, once these others are gone."""
+        room = self.cleared(node, gone)
+        return room is not None and room.fits_now(self._shape)
+
+    def cleared(self, node: str, gone: Iterable[Pod]) -> Room | None:
+        """What there is on a known node by our own count, once these others are gone."""
         room = self._room(node)
-        if room is None:
-            return False
-        for pod in gone:
-            room.shift(pod.shape, pod.gpu_groups, 1, 1)
-        return room.fits_now(self._shape)
+        if room is not None:
+            for pod in gone:
+                room.shift(pod.shape, pod.gpu_groups, 1, 1)
+        return room
 
     def shared_gpus(self, node: str) -> tuple[str, ...] | None:
         """The GPUs of a node that the pod shares from now on; None without room."""

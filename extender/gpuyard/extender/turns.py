@@ -26,10 +26,6 @@ class Demand(NamedTuple):
     whole: int = 0
     parts: int = 0
 
-    def plus(self, other: "Demand") -> "Demand":
-        """The sum of both."""
-        return Demand(self.whole + other.whole, self.parts + other.parts)
-
 
 def demand(pods: Iterable[Pod], gpu_memory: int) -> Demand:
     """What these pods ask for, with GPUs of `gpu_memory` MiB."""
@@ -40,6 +36,27 @@ def demand(pods: Iterable[Pod], gpu_memory: int) -> Demand:
             parts += asked
         else:
             whole += asked
+    return Demand(whole, parts)
+
+
+class Ahead(NamedTuple):
+    """What those who go first ask for who are alike."""
+
+    shape: Shape
+    """Of one of them, the first pod."""
+    each: Demand
+    """What one of them asks for, with all the pods that it starts."""
+    asked: Demand
+    """What all of them ask for."""
+
+
+def sum_of(ahead: Iterable[Ahead], fits: Callable[[Shape, Demand], bool]) -> Demand:
+    """What they ask for, as far as one of them would fit with all the pods that it starts."""
+    whole = parts = 0
+    for one in ahead:
+        if fits(one.shape, one.each):
+            whole += one.asked.whole
+            parts += one.asked.parts
     return Demand(whole, parts)
 
 
@@ -180,15 +197,15 @@ class Line:
                 self._count_alive(self._places[self._workload_of[pod]], -1)
                 del self._signs[pod]
 
-    def ahead(self, place: int, fits: Callable[[Shape, Demand], bool], *, alive_only: bool) -> Demand:
-        """What those before this place ask for, as far as one of them would fit with all the pods that it starts."""
-        total = Demand()
+    def ahead(self, place: int, *, alive_only: bool) -> list[Ahead]:
+        """What those before this place ask for, by kind of request."""
+        found = []
         for kind in self._kinds.values():
             whole, parts = kind.alive if alive_only else kind.everybody
-            found = Demand(whole.before(place), parts.before(place))
-            if any(found) and fits(kind.shape, kind.each):
-                total = total.plus(found)
-        return total
+            asked = Demand(whole.before(place), parts.before(place))
+            if any(asked):
+                found.append(Ahead(kind.shape, kind.each, asked))
+        return found
 
     def _put(self, workload: Workload, pods: tuple[Pod, ...], at: int) -> None:
         shape, each = pods[0].shape, demand(pods, self._gpu_memory)

@@ -13,7 +13,7 @@ from gpuyard.extender.gatekeeper import Gatekeeper, governs
 from gpuyard.extender.ledger import Grant, Ledger, Sighting
 from gpuyard.extender.objects import Pod
 from gpuyard.extender.outrank import Asker, Outrank
-from gpuyard.extender.preempting import Claim, choose
+from gpuyard.extender.preempting import Chosen, Claim, choose
 from gpuyard.extender.ranking import best, points
 from gpuyard.extender.server import Unavailable
 from gpuyard.extender.space import Space
@@ -120,13 +120,17 @@ class Verbs:
 
     def _outranked(self, asked: Asked) -> Waiting | None:
         """Why a pod for which no place is kept, and nobody was evicted, has to let others go first, if it has to."""
+        config, asker = self._config(), self._asker(asked)
+        return self.outrank.outranked(asker, config.engine, config.outrank.grace) if asker else None
+
+    def _asker(self, asked: Asked) -> Asker | None:
+        """The pod that is asked about, if others may go first."""
         config, seen = self._config(), asked.seen
         if not config.outrank.grace or seen.workload is None or not seen.workload.governed:
             return None
         if seen.pod.nominated or self._ledger.place_kept(seen.pod):
             return None
-        asker = Asker(asked.snapshot, seen.workload, seen.pod, asked.offered)
-        return self.outrank.outranked(asker, config.engine, config.outrank.grace)
+        return Asker(asked.snapshot, seen.workload, seen.pod, asked.offered)
 
     def _inherit(self, asked: Asked, promise: Promise) -> Grant | Refusal:
         """The promised node, once kube-scheduler offers it: it sees before us that the victims are gone."""
@@ -163,7 +167,7 @@ class Verbs:
         return [HostPriority(host, score) for host, score in found.items()]
 
     def preempt(self, request: Preemption) -> PreemptAnswer:
-        """Whom kube-scheduler may evict for the pod; nobody where the pod's own gates are shut.
+        """Whom kube-scheduler may evict for the pod; nobody where its gates are shut, or others would have the room.
 
         This may be the first verb that hears of a pod: on a full cluster filter is not called.
         """
@@ -177,13 +181,22 @@ class Verbs:
         view = snapshot.at(int(self._today())).with_budgets(budgets)
         space = Space(view, self._ledger, seen.pod)
         claim = Claim(view, self._config().engine, workload, seen.pod, space, unbound=self._ledger.kept)
-        chosen = choose(claim, proposal)
+        chosen = self._rightful(asked, choose(claim, proposal), space)
         if chosen:
             victims = tuple(victim.uid for pods in chosen.values() for victim in pods)
             self._ledger.reserve(seen, Grant(victims=victims), now=asked.now, until=asked.now + NOMINATION)
         return PreemptAnswer(
             {node: MetaVictims(pods=[MetaPod(victim.uid) for victim in pods]) for node, pods in chosen.items()}
         )
+
+    def _rightful(self, asked: Asked, chosen: Chosen, space: Space) -> Chosen:
+        """Of nodes that could be cleared those whose room the pod would have; the planner makes room for the others."""
+        config, asker = self._config(), self._asker(asked)
+        if not chosen or asker is None:
+            return chosen
+        cleared = {node: room for node, pods in chosen.items() if (room := space.cleared(node, pods))}
+        nodes = self.outrank.rightful(asker, config.engine, config.outrank.grace, cleared)
+        return {node: chosen[node] for node in nodes}
 
     def _sighting(self, pod: Pod) -> Sighting:
         """The newest that is known of the pod of a call."""
