@@ -1,12 +1,15 @@
 """The reason of a waiting pod, where neither a gate nor a count of nodes gives it."""
 
+import pytest
 from gpuyard.engine.model import Offer, Shape
 from gpuyard.engine.plan import Cycle
 from gpuyard.engine.reasons import node_cause, waiting_reasons
-from gpuyard.engine.result import NodeCounts, Reason, Waiting
+from gpuyard.engine.result import FinalState, NodeCounts, Reason, Verdict, Waiting
 from gpuyard.engine.settings import Settings
+from gpuyard.engine.settle import settle
+from gpuyard.engine.snapshot import Snapshot
 
-from tests.engine.builders import yard
+from tests.engine.builders import Yard, yard
 
 
 def test_a_waiting_pod_of_no_workload_has_no_queue() -> None:
@@ -26,6 +29,40 @@ def test_a_node_with_room_that_is_offered_has_no_cause_against_it() -> None:
     cycle = Cycle(snapshot, Settings())
     cycle.run()
     assert node_cause(cycle, snapshot.pods["ns/a-1"], "node-2") == ""
+
+
+IN_VAIN = "0/1 nodes are available: 1 node(s) didn't match pod affinity rules"
+
+
+def vain(some: Yard, pod: str = "ns/a-1") -> Snapshot:
+    return some.snapshot().with_offer(pod, Offer(in_vain=IN_VAIN))
+
+
+@pytest.mark.parametrize("settings", [Settings(), Settings(keep_nodes_empty=True)])
+def test_nobody_is_evicted_for_a_pod_that_no_eviction_helps_by_kube_schedulers_word(settings: Settings) -> None:
+    some = yard().nodes(1).queue("a", quota=8).queue("b").running("b", count=8).pending("a")
+    assert settle(some.snapshot(), settings).final["ns/a-1"].state is FinalState.RUNNING
+    told = settle(vain(some), settings)
+    assert not any(cycle.actions for cycle in told.cycles)
+    assert told.pending["ns/a-1"] == Waiting(Reason.REFUSED_BY_SCHEDULER, Verdict(said=IN_VAIN))
+
+
+def test_room_that_is_free_is_for_a_pod_that_no_eviction_helps_all_the_same() -> None:
+    assert settle(vain(yard().nodes(1).queue("a").pending("a")), Settings()).final["ns/a-1"].state is FinalState.RUNNING
+
+
+def test_for_another_pod_than_the_one_that_no_eviction_helps_room_is_made() -> None:
+    some = yard().nodes(1).queue("a", quota=8).queue("b").running("b", count=8).pending("a", count=2)
+    told = settle(vain(some), Settings())
+    assert {key for key, waiting in told.pending.items() if waiting.reason is Reason.REFUSED_BY_SCHEDULER} == {"ns/a-1"}
+    assert told.final["ns/a-2"].state is FinalState.RUNNING
+
+
+def test_nobody_is_moved_for_a_pod_that_no_eviction_helps() -> None:
+    some = yard().nodes(2, gpus=2).queue("a", quota=4).queue("b", quota=4)
+    some = some.running("b", on="node-1").running("b", on="node-2").pending("a", gpus=2)
+    assert settle(some.snapshot(), Settings()).final["ns/a-1"].state is FinalState.RUNNING
+    assert not any(cycle.actions for cycle in settle(vain(some), Settings()).cycles)
 
 
 def test_room_that_is_promised_on_a_closed_node_is_not_the_cause() -> None:

@@ -21,6 +21,7 @@ from gpuyard.engine.result import (
     Share,
     Standing,
     Until,
+    Verdict,
     Waiting,
 )
 from gpuyard.engine.sentences import (
@@ -196,6 +197,12 @@ CASES = {
         Reason.REFUSED_BY_SCHEDULER,
         Kept(node="node-1", since=NINE),
         "kube-scheduler does not offer node-1, the node that it was promised; see the pod's own events",
+    ),
+    "kube-scheduler's word": Case(
+        Reason.REFUSED_BY_SCHEDULER,
+        Verdict(said="0/2 nodes are available: 2 node(s) didn't match pod affinity rules."),
+        "kube-scheduler offers it no node, and no eviction would change that",
+        "0/2 nodes are available: 2 node(s) didn't match pod affinity rules",
     ),
     "room being made": Case(
         Reason.RECLAIM_IN_PROGRESS,

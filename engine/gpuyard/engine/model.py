@@ -373,3 +373,5 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     nodes: frozenset[str] | None = None
     refused: frozenset[str] = frozenset()
     since: int = 0
+    in_vain: str = ""
+    """Why no eviction would help the pod; empty: one may."""

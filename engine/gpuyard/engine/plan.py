@@ -25,7 +25,7 @@ from gpuyard.engine.promises import standing_places
 from gpuyard.engine.record import Record
 from gpuyard.engine.reporter import Reporter, Silent
 from gpuyard.engine.result import Cycle as Result
-from gpuyard.engine.result import Protected, Reason, Until, Waiting
+from gpuyard.engine.result import Protected, Reason, Until, Verdict, Waiting
 from gpuyard.engine.scratch import Scratch, Status
 from gpuyard.engine.settings import Phase, Settings
 from gpuyard.engine.snapshot import Snapshot
@@ -167,7 +167,11 @@ class Cycle:
         started = self.starter.start(team, pods)
         if started:
             self._started(team, pods)
-        elif self._moves_others and self._may_consolidate(team) and not self._is_delayed(team):
+        elif (
+            self._moves_others
+            and self._may_consolidate(team)
+            and not (self._is_delayed(team) or self._is_in_vain(team))
+        ):
             rules = self._consolidation((yield from self._line_up()))
             found = yield from self._search(rules, team)
             if found is not None:
@@ -249,7 +253,7 @@ class Cycle:
         while (team := line.pop()) is not None:
             yield
             scope = "" if phase == "consolidate" else team.workload.queue or ""
-            if not gate(team) or self._is_delayed(team):
+            if not gate(team) or self._is_hopeless(team):
                 continue
             like = harder.failed_before(team, scope)
             if like is not None:
@@ -298,6 +302,19 @@ class Cycle:
             facts = Until(until=until, who=team.workload.key)
             self.hindered[team.workload.key] = Waiting(Reason.PREEMPTION_DELAY, facts)
         return until is not None
+
+    def _is_hopeless(self, team: Team) -> bool:
+        """Whether nobody is to lose a place for a workload, or not yet."""
+        return self._is_delayed(team) or self._is_in_vain(team)
+
+    def _is_in_vain(self, team: Team) -> bool:
+        """Whether kube-scheduler says of a pod that is to start that no eviction would help it."""
+        offers = self.snapshot.offers
+        pods = starting_chunk(team, self.scratch.waits) if offers else ()
+        said = next((offers[pod.key].in_vain for pod in pods if pod.key in offers and offers[pod.key].in_vain), "")
+        if said:
+            self.hindered[team.workload.key] = Waiting(Reason.REFUSED_BY_SCHEDULER, Verdict(said=said))
+        return bool(said)
 
     def _line_up(self) -> Generator[None, None, Backlog]:
         """Everybody who waits, in line since the first search of the cycle."""

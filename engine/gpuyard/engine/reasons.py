@@ -82,7 +82,7 @@ class Teller:
         if refused_there is not None:
             yield refused_there
         hindered = self._cycle.hindered.get(key)
-        if hindered is not None and hindered.reason is Reason.PREEMPTION_DELAY:
+        if hindered is not None and hindered.reason in (Reason.PREEMPTION_DELAY, Reason.REFUSED_BY_SCHEDULER):
             yield hindered
         reached = self._cycle.failed.get(key, 0)
         if len(chunk) > 1 and reached:

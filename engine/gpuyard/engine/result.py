@@ -134,6 +134,12 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     since: int = 0
 
 
+class Verdict(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """What kube-scheduler said of a pod, where no eviction helps by it (`RefusedByScheduler`)."""
+
+    said: str
+
+
 class Clearing(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Room is being made (`ReclaimInProgress`)."""
 
@@ -143,7 +149,7 @@ class Clearing(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     plan: str = ""
 
 
-Facts = Bound | NoQueue | Foreign | Gap | NodeCounts | Share | Until | Protected | Kept | Clearing
+Facts = Bound | NoQueue | Foreign | Gap | NodeCounts | Share | Until | Protected | Kept | Verdict | Clearing
 
 
 class Waiting(msgspec.Struct, frozen=True):

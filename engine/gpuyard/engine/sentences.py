@@ -23,6 +23,7 @@ from gpuyard.engine.result import (
     Share,
     Standing,
     Until,
+    Verdict,
     Waiting,
 )
 
@@ -219,25 +220,23 @@ _CONSTANT: Mapping[type, Callable[..., str]] = {
     Until: _until,
     Protected: _protected,
     Kept: _kept,
+    Verdict: lambda _facts, _reason: "kube-scheduler offers it no node, and no eviction would change that",
     Clearing: _clearing,
 }
 
 
 def _numbers(facts: Facts | None) -> str:
-    if isinstance(facts, Bound):
-        return f"{amount(facts.resource, facts.used)} in use, {amount(facts.resource, facts.asked)} asked for"
-    if isinstance(facts, Gap):
-        gated = f"; {counted(facts.gated, 'pod')} held back by spec.schedulingGates" if facts.gated else ""
-        nodes = f"; nodes: {nodes_by_cause(facts.causes)}" if facts.causes else ""
-        return f"found {facts.found} of {facts.needed}{gated}{nodes}"
-    if isinstance(facts, NodeCounts):
-        return _node_numbers(facts)
-    if isinstance(facts, Share):
-        fair, has, asked = (amount(facts.resource, x) for x in (facts.fair_share, facts.allocated, facts.asked))
-        return f"fair share {fair}, {has} in use, {asked} asked for"
-    if isinstance(facts, Clearing):
-        return f"{counted(facts.left, 'pod')} still to go"
-    return ""
+    return _NUMBERS[type(facts)](facts) if type(facts) in _NUMBERS else ""
+
+
+def _bound_numbers(facts: Bound) -> str:
+    return f"{amount(facts.resource, facts.used)} in use, {amount(facts.resource, facts.asked)} asked for"
+
+
+def _gap_numbers(facts: Gap) -> str:
+    gated = f"; {counted(facts.gated, 'pod')} held back by spec.schedulingGates" if facts.gated else ""
+    nodes = f"; nodes: {nodes_by_cause(facts.causes)}" if facts.causes else ""
+    return f"found {facts.found} of {facts.needed}{gated}{nodes}"
 
 
 def _node_numbers(facts: NodeCounts) -> str:
@@ -247,6 +246,21 @@ def _node_numbers(facts: NodeCounts) -> str:
     if facts.causes:
         parts.append(f"nodes: {nodes_by_cause(facts.causes)}")
     return "; ".join(parts)
+
+
+def _share_numbers(facts: Share) -> str:
+    fair, has, asked = (amount(facts.resource, x) for x in (facts.fair_share, facts.allocated, facts.asked))
+    return f"fair share {fair}, {has} in use, {asked} asked for"
+
+
+_NUMBERS: Mapping[type, Callable[..., str]] = {
+    Bound: _bound_numbers,
+    Gap: _gap_numbers,
+    NodeCounts: _node_numbers,
+    Share: _share_numbers,
+    Verdict: lambda facts: facts.said.rstrip("."),
+    Clearing: lambda facts: f"{counted(facts.left, 'pod')} still to go",
+}
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -28,10 +28,9 @@ class Meta(objects.Meta, rename="camel"):
         return int(self.resource_version) if self.resource_version.isdecimal() else 0
 
 
-class PodCondition(objects.Condition):
-    """An entry of a pod's `status.conditions`."""
+class PodCondition(objects.PodCondition, rename="camel"):
+    """An entry of a pod's `status.conditions`, with its time."""
 
-    message: str | None = None
     last_transition_time: str | None = None
 
 

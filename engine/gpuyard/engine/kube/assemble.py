@@ -80,6 +80,7 @@ class _Assembly:
         self._newest = 0
         """The newest time that any pod carries."""
         self._with_devices: list[Telling] = []
+        self._offers: dict[str, model.Offer] = {}
         for one in found:
             self._at = one
             self._register(one)
@@ -115,7 +116,7 @@ class _Assembly:
             history=past,
             namespaces={n: labels_of(o).get(QUEUE, "") for n, o in self._objects(objects.Namespace).items()},
         )
-        return Reading(snapshot, tuple(sorted(self._warnings)))
+        return Reading(replace(snapshot, offers=self._offers), tuple(sorted(self._warnings)))
 
     # --- the objects one by one ---
 
@@ -141,6 +142,8 @@ class _Assembly:
                 self._newest = at
         if told.device_ids:
             self._with_devices.append(told)
+        if told.in_vain and pod.state is model.State.PENDING:
+            self._offers[pod.key] = model.Offer(in_vain=told.in_vain)
 
     def _complain(self, field: str, why: str) -> None:
         self._faults.append(Fault(self._at.source, _thing(self._at), field, why))

@@ -188,13 +188,19 @@ class ContainerStatus(Form):
     allocated_resources_status: list[AllocatedResource] | None = None
 
 
+class PodCondition(Condition):
+    """An entry of a pod's `status.conditions`."""
+
+    message: Text = None
+
+
 class PodStatus(Form):
     """`status` of a Pod."""
 
     phase: Text = None
     start_time: Text = None
     nominated_node_name: Text = None
-    conditions: Sequence[Condition] | None = None
+    conditions: Sequence[PodCondition] | None = None
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None
 

@@ -6,6 +6,7 @@ So the forms of its JSON, which are many times larger, need not be kept until ev
 from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.faults import Complain
 from gpuyard.engine.kube.pods import device_ids, pod
+from gpuyard.engine.kube.verdicts import in_vain
 from gpuyard.engine.kube.workloads import Claim, own_claim
 from gpuyard.engine.model import Pod
 
@@ -20,6 +21,8 @@ class Telling(objects.Object, kw_only=True):
     claim: Claim
     """Without the value of its priority class."""
     device_ids: tuple[str, ...]
+    in_vain: str
+    """Why no eviction would help it, by kube-scheduler's word."""
 
 
 def telling(seen: objects.Pod, complain: Complain) -> Telling:
@@ -30,4 +33,5 @@ def telling(seen: objects.Pod, complain: Complain) -> Telling:
         pod=pod(seen, None, NOT_BORN, complain),
         claim=own_claim(seen, complain),
         device_ids=device_ids(seen),
+        in_vain=in_vain(seen.status),
     )

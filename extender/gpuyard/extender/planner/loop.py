@@ -18,6 +18,7 @@ from gpuyard.common.kube.events import Recorder
 from gpuyard.common.logs import get_logger
 from gpuyard.engine.accounts import Accounts
 from gpuyard.engine.kube.times import moment
+from gpuyard.engine.kube.verdicts import evictions_may_help
 from gpuyard.engine.model import GPU, Pod, Promise
 from gpuyard.engine.plan import Cycle
 from gpuyard.engine.result import Bind
@@ -39,7 +40,6 @@ from gpuyard.extender.planner.refusals import recall
 from gpuyard.extender.planner.stepping import drain
 from gpuyard.extender.planner.store import Store
 from gpuyard.extender.planner.telling import Teller
-from gpuyard.extender.planner.verdicts import evictions_may_help
 from gpuyard.extender.planner.waiting import WaitingRoom
 from gpuyard.extender.translate import Translator
 

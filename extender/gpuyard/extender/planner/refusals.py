@@ -15,10 +15,10 @@ from collections.abc import Set as AbstractSet
 
 import msgspec
 from gpuyard.engine.kube.times import moment
+from gpuyard.engine.kube.verdicts import evictions_may_help
 from gpuyard.engine.model import Offer
 from gpuyard.extender.ledger import Entry
 from gpuyard.extender.planner.plans import Plan
-from gpuyard.extender.planner.verdicts import evictions_may_help
 
 FORGET = 300.0
 """Seconds for which a refused place is not tried again, and a pod that nobody asks about is not counted on."""

@@ -11,6 +11,8 @@ Only of the causes named here is it known that they stay whoever leaves. Of any 
 
 import re
 
+from gpuyard.engine.kube import objects
+
 _HEAD = re.compile(r"^0/\d+ nodes are available: ")
 _CAUSES = re.compile(r"(?:^|, )\d+ ")
 _AFTERTHOUGHT = "preemption: 0/"
@@ -37,8 +39,22 @@ _LASTING = tuple(
 )
 """So begin the causes that pods have no part in by standing there: labels, taints, volumes, pods that are missing."""
 
+_OWN_EVICTIONS = re.compile(rf"( no new claims to deallocate,)? {_AFTERTHOUGHT}.*", re.DOTALL)
+
 _MISSING = re.compile(r"volume|claim|storageclass|pod affinity terms conflict", re.IGNORECASE)
 """What a pod itself may lack, or ask for in vain."""
+
+
+def causes(verdict: str) -> str:
+    """The verdict without what kube-scheduler says of its own evictions."""
+    return _OWN_EVICTIONS.sub("", verdict)
+
+
+def in_vain(status: objects.PodStatus | None) -> str:
+    """The causes of a verdict by which no eviction helps a pod; empty: there is none."""
+    conditions = (status.conditions if status else None) or ()
+    said = next((c.message or "" for c in conditions if c.type == "PodScheduled" and c.status == "False"), "")
+    return "" if evictions_may_help(said) else causes(said)
 
 
 def evictions_may_help(verdict: str) -> bool:
