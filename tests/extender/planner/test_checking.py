@@ -3,7 +3,8 @@
 import pytest
 from gpuyard.engine.model import Pod, Promise, Shape
 from gpuyard.extender.planner.checking import has_room, still_holds
-from gpuyard.extender.planner.plans import Plan
+from gpuyard.extender.planner.plans import Place, Plan
+from msgspec.structs import replace
 
 from tests.extender.builders import Bench, Json, node, pod, queue
 from tests.extender.planner.builders import place, plan, victim
@@ -66,6 +67,46 @@ def test_what_is_promised_to_others_is_not() -> None:
     other = Promise(plan="other", pod="ns/x", shape=Shape(gpus=1), node="n1")
     assert room(plan(victim("b"), places=[place("a", gpus=5)]), other)
     assert not room(plan(victim("b"), places=[place("a", gpus=6)]), other)
+
+
+def half(name: str, on: str = "", group: str = "g") -> Json:
+    labels = {"runai-gpu-group": group} if on else {}
+    return pod(name, "team", 0, on=on, annotations={"gpu-fraction": "0.5"}, labels=labels)
+
+
+HALF = Shape(fraction=500)
+
+
+def shared(*taken: Json, places: list[Place], promised: tuple[Promise, ...] = (), gone: str = "") -> bool:
+    """Whether there is room for parts on a node with two GPUs."""
+    of = plan(*([victim(gone)] if gone else []), places=places)
+    return has_room(of, Bench(node("n1", 2), queue("team"), *taken).ledger.snapshot, promised)
+
+
+def part(name: str, *groups: str) -> Place:
+    return replace(place(name), shape=HALF, gpu_groups=groups)
+
+
+def test_parts_of_gpus_are_counted_as_well() -> None:
+    assert shared(half("b", "n1"), pod("c", on="n1"), places=[part("a", "g")])
+    assert not shared(half("b", "n1"), half("c", "n1"), pod("d", on="n1"), places=[part("a", "g")])
+    assert not shared(half("b", "n1"), pod("c", on="n1"), places=[part("a"), part("e")])
+
+
+def test_a_part_that_a_victim_leaves_is_to_be_had() -> None:
+    assert shared(half("b", "n1"), half("c", "n1"), pod("d", on="n1"), places=[part("a", "g")], gone="b")
+
+
+def test_a_part_that_is_promised_to_others_is_not() -> None:
+    other = Promise(plan="other", pod="ns/x", shape=HALF, node="n1", gpu_groups=("g",))
+    assert not shared(half("b", "n1"), pod("c", on="n1"), places=[part("a", "g")], promised=(other,))
+    elsewhere = replace(other, node="n2")
+    assert shared(half("b", "n1"), pod("c", on="n1"), places=[part("a", "g")], promised=(elsewhere,))
+
+
+def test_a_whole_gpu_is_not_to_be_had_while_a_part_of_it_is_taken() -> None:
+    assert shared(half("b", "n1"), places=[place("a", gpus=1)])
+    assert not shared(half("b", "n1"), places=[place("a", gpus=2)])
 
 
 def test_on_a_node_that_is_gone_there_is_no_room() -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 
 from gpuyard.engine.model import Pod, Promise
+from gpuyard.engine.rooms import Room
 from gpuyard.engine.snapshot import Snapshot
 from gpuyard.extender.ledger import Entry, Phase
 from gpuyard.extender.planner.plans import Place, Plan, Victim
@@ -36,12 +37,24 @@ def _waits(place: Place, entries: Entries, then: Mapping[str, Pod]) -> bool:
 
 
 def has_room(plan: Plan, counted: Snapshot, promises: Iterable[Promise]) -> bool:
-    """Whether the nodes still have the whole GPUs that the plan gives away, beside what is promised to others."""
-    wanted: dict[str, int] = {}
-    kept = [(one.node, one.shape) for one in promises] + [(one.node, one.shape) for one in plan.spec.promises]
-    for node, shape in kept:
-        wanted[node] = wanted.get(node, 0) + shape.gpus
-    for victim in plan.spec.evictions:
-        wanted[victim.node] = wanted.get(victim.node, 0) - counted.pods[victim.pod].shape.gpus
-    rooms = {place.node: counted.room.get(place.node) for place in plan.spec.promises}
-    return all(room is not None and room.idle + room.releasing >= wanted[node] for node, room in rooms.items())
+    """Whether the nodes still have the room that the plan gives away, beside what is promised to others."""
+    nodes = {place.node for place in plan.spec.promises}
+    if not nodes <= counted.room.keys():
+        return False
+    rooms = {node: Room(counted.fleet.nodes[node], counted.room[node]) for node in nodes}
+    for pod in (counted.pods[victim.pod] for victim in plan.spec.evictions):
+        if pod.node in rooms:
+            rooms[pod.node].shift(pod.shape, pod.gpu_groups, 0, 1)
+    for one in promises:
+        if one.node in rooms:
+            _take(rooms[one.node], one)
+    return all(_take(rooms[place.node], place) for place in plan.spec.promises)
+
+
+def _take(room: Room, kept: Promise | Place) -> bool:
+    """Take a place out of what will be free; whether it was there."""
+    shape = kept.shape
+    groups = kept.gpu_groups or (room.choose_groups(shape, (), spread=False) if shape.shared else ())
+    was_there = room.fits_later(shape) and room.takes(shape, groups)
+    room.shift(shape, groups, 0, -1)
+    return was_there
