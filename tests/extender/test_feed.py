@@ -187,4 +187,5 @@ def test_there_is_one_watch_for_each_kind() -> None:
         "jaxjobs",
         "mpijobs",
         "rayclusters",
+        "leaderworkersets",
     }

@@ -73,6 +73,27 @@ def test_a_pod_that_is_seen_before_its_owner_waits_for_it() -> None:
     assert set(of.ledger.kept) == {"ns/a", "ns/b"}
 
 
+def member(name: str, group: int = 0) -> Json:
+    """A pod of a LeaderWorkerSet, which belongs to one of the StatefulSets that this has made."""
+    marks = {"leaderworkerset.sigs.k8s.io/name": "serve", "leaderworkerset.sigs.k8s.io/group-index": str(group)}
+    return owned(name, by="serve", kind="StatefulSet", labels=marks)
+
+
+def test_each_group_of_a_leader_worker_set_starts_whole() -> None:
+    first, second, other = member("serve-0"), member("serve-0-1"), member("serve-1", group=1)
+    of = bench(first, other)
+    assert sentences(of, first) == {"gpuyard has not seen its owner yet: LeaderWorkerSet ns/serve"}
+    serve = {"metadata": meta("serve", "ns"), "spec": {"leaderWorkerTemplate": {"size": 2}}}
+    show(of, serve, "LeaderWorkerSet")
+    assert not of.passes(first)
+    assert not of.passes(other)
+    of.put(second)
+    assert of.passes(second)
+    assert of.passes(first)
+    assert not of.passes(other)
+    assert set(of.refusals) == {"OwnerAwaited", "GangIncomplete"}
+
+
 def test_the_planner_does_not_plan_for_who_waits_for_its_owner() -> None:
     of = bench(A)
     assert of.ledger.snapshot.pods["ns/a"].gated

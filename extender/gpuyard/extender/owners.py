@@ -13,10 +13,12 @@ from collections.abc import Set as AbstractSet
 
 from gpuyard.common.kube.resources import JOBS, Resource
 from gpuyard.engine.kube import objects
-from gpuyard.engine.kube.meta import namespace_of, notes_of
+from gpuyard.engine.kube.gangs import LWS_NAME
+from gpuyard.engine.kube.meta import labels_of, namespace_of, notes_of
 from gpuyard.engine.kube.pods import owner_of
 from gpuyard.extender.objects import Owner, Pod, PodOwner
 
+LWS = "LeaderWorkerSet"
 TRAINING = "kubeflow.org/v1"
 KINDS: Mapping[str, Resource] = {
     one.kind: one
@@ -28,6 +30,7 @@ KINDS: Mapping[str, Resource] = {
         Resource(TRAINING, "jaxjobs", "JAXJob"),
         Resource(TRAINING, "mpijobs", "MPIJob"),
         Resource("ray.io/v1", "rayclusters", "RayCluster"),
+        Resource("leaderworkerset.x-k8s.io/v1", "leaderworkersets", LWS),
     )
 }
 """The kinds that are asked, by the name that pods give them."""
@@ -102,6 +105,9 @@ class Owners:
 
 
 def _owner(pod: Pod) -> Key | None:
+    if leads := labels_of(pod).get(LWS_NAME):
+        # Its pods are owned by StatefulSets, which it has made.
+        return (namespace_of(pod), LWS, leads)
     found = owner_of(pod)
     if found is None or found.kind not in KINDS:
         return None

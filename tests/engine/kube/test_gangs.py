@@ -125,6 +125,7 @@ REPLICAS = {"Master": {}, "Worker": {"replicas": 3}}
         ("MPIJob", {"mpiReplicaSpecs": REPLICAS, "runPolicy": {"schedulingPolicy": {"minAvailable": 2}}}, 2),
         ("RayCluster", {"workerGroupSpecs": [{"minReplicas": 2, "numOfHosts": 2}, {"replicas": 5}]}, 5),
         ("LeaderWorkerSet", {"leaderWorkerTemplate": {"size": 4}}, 4),
+        ("LeaderWorkerSet", {"leaderWorkerTemplate": {"size": 4}, "startupPolicy": "LeaderReady"}, 1),
         ("Job", {"parallelism": 4}, None),
     ],
     ids=str,

@@ -64,6 +64,9 @@ def owned_minimum(owner: objects.PodOwner) -> int | None:
     if owner.kind == "RayCluster":
         return 1 + sum(_ray_workers(g) for g in spec.worker_group_specs or ())
     if owner.kind == "LeaderWorkerSet":
+        if spec.startup_policy == "LeaderReady":
+            # Its workers are made only once the leader runs.
+            return 1
         return (spec.leader_worker_template and spec.leader_worker_template.size) or 1
     replicas = spec.pytorch or spec.tensorflow or spec.xgboost or spec.jax or spec.mpi
     if replicas is None:

@@ -493,6 +493,7 @@ class OwnerSpec(Form):
     jax: Replicas = msgspec.field(name="jaxReplicaSpecs", default=None)
     mpi: Replicas = msgspec.field(name="mpiReplicaSpecs", default=None)
     worker_group_specs: list[WorkerGroup] | None = None
+    startup_policy: Text = None
     leader_worker_template: LeaderWorkerTemplate | None = None
 
 
