@@ -299,7 +299,7 @@ def typed(cluster: Cluster, folder: Path, script: str) -> str:
 def test_the_document_can_be_followed(cluster: Cluster, tmp_path: Path) -> None:
     (tmp_path / "manifests").symlink_to(MANIFESTS)
     said = []
-    for block in blocks(DOCS / "security.md"):
+    for block in (each for each in blocks(DOCS / "security.md") if each.section == "Who may use a queue"):
         if block.language == "yaml":
             (tmp_path / block.file).write_text(block.text)
         elif block.language == "sh":

@@ -16,6 +16,7 @@ from gpuyard.sandbox.progress import Progress
 from gpuyard.sandbox.rendering import MANIFESTS
 
 from tests.cluster.everything import everything
+from tests.documents.blocks import DOCS, typed_in
 from tests.mock.daemons import Daemon, eventually, topology
 
 if TYPE_CHECKING:
@@ -116,6 +117,41 @@ def test_an_overlay_is_taken_to_the_letter_over_another(installed: Cluster, over
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_a_sample_is_taken_to_the_letter(installed: Cluster, sample: Path) -> None:
     installed.kubectl("apply", "--validate=strict", "-f", str(sample))
+
+
+def crd(kind: str) -> dict[str, Any]:
+    """A kind of the Prometheus operator, as far as one object is told from another."""
+    group, plural = "monitoring.coreos.com", f"{kind.lower()}s"
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    names = {"kind": kind, "plural": plural, "singular": kind.lower()}
+    spec = {"group": group, "scope": "Namespaced", "names": names}
+    version = {"name": "v1", "served": True, "storage": True, "schema": schema}
+    made = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
+    return made | {"metadata": {"name": f"{plural}.{group}"}, "spec": spec | {"versions": [version]}}
+
+
+@pytest.fixture
+def operator(installed: Cluster) -> Iterator[Cluster]:
+    """The sandbox with the kinds of the Prometheus operator."""
+    kinds = json.dumps({"apiVersion": "v1", "kind": "List", "items": [crd("ServiceMonitor"), crd("PrometheusRule")]})
+    installed.kubectl("create", "-f", "-", stdin=kinds)
+    installed.kubectl("wait", "--for=condition=established", "--timeout=180s", "crd", "--all")
+    yield installed
+    installed.kubectl("delete", "-f", "-", stdin=kinds)
+
+
+@pytest.mark.parametrize(("part", "namespace"), [("monitoring", "gpuyard-mock"), ("monitoring/extender", "gpuyard")])
+def test_monitors_alerts_and_board_are_taken_where_the_operator_is(
+    operator: Cluster, part: str, namespace: str
+) -> None:
+    operator.kubectl("apply", "--validate=strict", "-k", str(MANIFESTS / part))
+    kinds = "servicemonitors.monitoring.coreos.com,prometheusrules.monitoring.coreos.com"
+    assert {one["kind"] for one in get(operator, kinds, "-n", namespace)["items"]} == {
+        "ServiceMonitor",
+        "PrometheusRule",
+    }
+    [board] = get(operator, "configmaps", "-n", namespace, "-l", "grafana_dashboard=1")["items"]
+    assert all(json.loads(text)["panels"] for text in board["data"].values())
 
 
 def queue(**spec: object) -> dict[str, Any]:
@@ -223,7 +259,8 @@ def used(installed: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Cluste
 
 def test_the_mock_alone_goes_with_all_it_left_on_nodes_and_nothing_else(used: Cluster) -> None:
     theirs = foreign(used)
-    said = uninstall(used, "mock")
+    [line] = typed_in(DOCS / "install.md", "Uninstall")
+    said = gpuyard(used, *line.split()[1:])
     assert (ours(used), ours(used, "node-2")) == ([], [])
     assert foreign(used) == theirs == {"labels": {THEIRS: "yes"}, "count": "3"}
     assert not [thing for thing in everything(used) if "gpuyard-mock" in thing]

@@ -7,6 +7,7 @@ the last tests tell it to ask with certificates.
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -22,6 +23,7 @@ from gpuyard.sandbox.progress import Progress
 from gpuyard.sandbox.rendering import MANIFESTS
 
 from tests.cluster.everything import everything
+from tests.documents.blocks import DOCS, blocks, typed_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.ground("kind"), pytest.mark.timeout(1500), pytest.mark.story]
 
-GPU = "nvidia.com/gpu"
+GPU, MOCK = "nvidia.com/gpu", "gpuyard-mock"
 UP_WITHIN = 300
 TOLERATION = {"key": "node-role.kubernetes.io/control-plane", "operator": "Exists", "effect": "NoSchedule"}
 
@@ -118,14 +120,23 @@ def yard(sandbox_names: Iterator[str], tmp_path_factory: pytest.TempPathFactory)
         kind.down(name)
 
 
+def content(yard: Yard) -> bool:
+    """Whether the doctor finds nothing; what it last found is in the output of a test that fails."""
+    command = [sys.executable, "-m", "gpuyard.cli", "doctor", f"--kubeconfig={yard.cluster.kubeconfig}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    print(done.stdout, done.stderr)  # noqa: T201 - see above
+    return done.returncode == 0
+
+
 def holds_the_queue(yard: Yard, scheduler: str) -> None:
-    """One pod gets its GPU, the one over the limit is refused in our words; both go."""
+    """One pod gets its GPU, the one over the limit is refused in our words; the doctor is content, and both go."""
     yard.give_gpus()
     yard.create("first", scheduler)
     eventually(lambda: yard.placed() == {"first"})
     yard.create("second", scheduler)
     eventually(lambda: "limit of 1 GPU" in yard.verdict("second"))
     assert yard.placed() == {"first"}
+    eventually(lambda: content(yard), UP_WITHIN)
     yard.kubectl("delete", "pods", "--all", "--now")
 
 
@@ -183,17 +194,48 @@ def test_with_certificates_the_extender_comes_up_once_the_cluster_has_made_them(
     assert names == {"gpuyard-authority", "gpuyard-extender-tls", "gpuyard-scheduler-tls"}
 
 
-def tell_kube_scheduler(yard: Yard, settings: Path) -> None:
-    """Give the cluster's kube-scheduler the shipped configuration and its files, as an administrator would."""
-    yard.gpuyard("certificates", "--save", str(settings / "tls"))
-    shipped = (MANIFESTS / "kube-scheduler" / "config-mtls.yaml").read_text()
-    (settings / "scheduler.yaml").write_text(shipped.replace("/etc/kubernetes/gpuyard", f"{config.SETTINGS}/tls"))
-    stop = "crictl ps --name kube-scheduler --quiet | xargs --no-run-if-empty crictl stop"
-    yard.cluster.docker.ask("exec", yard.node, "sh", "-c", stop)
+SETTINGS, STATIC_POD = "/etc/kubernetes/gpuyard", "/etc/kubernetes/manifests/kube-scheduler.yaml"
+TOLD = {"install.md": "Wire kube-scheduler", "security.md": "Certificates"}
 
 
-def test_the_clusters_own_kube_scheduler_asks_over_it(yard: Yard) -> None:
-    tell_kube_scheduler(yard, yard.cluster.folder / "settings")
+def tell_kube_scheduler(yard: Yard, folder: Path) -> None:
+    """Give the cluster's kube-scheduler the shipped configuration and its files, as administrators are told to."""
+    [[saved], [again]] = (typed_in(DOCS / name, section) for name, section in TOLD.items())
+    assert saved == again
+    yard.gpuyard(*saved.replace(SETTINGS, str(folder)).split()[1:])
+    shutil.copy(MANIFESTS / "kube-scheduler" / "config-mtls.yaml", folder / "config.yaml")
+    docker, made = yard.cluster.docker, folder / "kube-scheduler.yaml"
+    docker.ask("cp", str(folder), f"{yard.node}:{SETTINGS}")
+    made.write_text(yaml.safe_dump(asking(yaml.safe_load(docker.ask("exec", yard.node, "cat", STATIC_POD)))))
+    # At once, and from a folder of which kubelet does not read half a file.
+    docker.ask("cp", str(made), f"{yard.node}:/etc/kubernetes/")
+    docker.ask("exec", yard.node, "mv", f"/etc/kubernetes/{made.name}", STATIC_POD)
+    eventually(lambda: asks(yard), UP_WITHIN)
+
+
+def asking(pod: dict[str, Any]) -> dict[str, Any]:
+    """The static pod with what the document tells to add, in the place of what kind has told it."""
+    [added] = [
+        yaml.safe_load(block.text)["spec"] for block in blocks(DOCS / "install.md") if block.text.startswith("spec:")
+    ]
+    [container], [more] = pod["spec"]["containers"], added["containers"]
+    assert container["name"] == more["name"]
+    container["command"] = [word for word in container["command"] if not word.startswith("--config=")]
+    for to, what in ((container, more), (pod["spec"], added)):
+        for key in {"command", "volumeMounts", "volumes"} & what.keys():
+            to[key] += what[key]
+    return pod
+
+
+def asks(yard: Yard) -> bool:
+    """Whether the kube-scheduler that was told so is the one that runs."""
+    [pod] = yard.get("pods", "-n", "kube-system", "-l", "component=kube-scheduler")["items"]
+    ready = all(each["ready"] for each in pod["status"].get("containerStatuses", [{"ready": False}]))
+    return ready and f"--config={SETTINGS}/config.yaml" in pod["spec"]["containers"][0]["command"]
+
+
+def test_the_clusters_own_kube_scheduler_asks_over_it(yard: Yard, tmp_path: Path) -> None:
+    tell_kube_scheduler(yard, tmp_path / "gpuyard")
     holds_the_queue(yard, "default-scheduler")
 
 
@@ -208,3 +250,40 @@ def test_renewed_by_the_daily_run_it_goes_on(yard: Yard) -> None:
 
 def test_the_secured_way_goes_and_leaves_nothing(yard: Yard) -> None:
     goes(yard)
+
+
+# --- the mock for nodes that KWOK plays ---
+
+PLAYED = "kwok-1"
+GPUS = "2"
+TOPOLOGY = f"nodes: {{{PLAYED}: {{gpu-product: Tesla-K80, gpu-memory: 11441, gpus: [{{}}, {{}}]}}}}"
+
+
+@pytest.fixture
+def played(yard: Yard) -> Iterator[str]:
+    """A node without a kubelet that is ready, as KWOK makes one; it goes with what was meant to run on it."""
+    meta = {"name": PLAYED, "labels": {"type": "kwok"}, "annotations": {"kwok.x-k8s.io/node": "fake"}}
+    yard.kubectl("create", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "Node", "metadata": meta}))
+    ready = {"status": {"conditions": [{"type": "Ready", "status": "True", "reason": "Played"}]}}
+    yard.kubectl("patch", "node", PLAYED, "--subresource=status", "-p", json.dumps(ready))
+    yield PLAYED
+    yard.kubectl("delete", "node", PLAYED)
+    on_it = ("-A", f"--field-selector=spec.nodeName={PLAYED}", "--force", "--grace-period=0")
+    yard.kubectl("delete", "pods", *on_it)
+
+
+def test_the_mock_without_daemon_sets_comes_up_and_gives_gpus_to_a_played_node(yard: Yard, played: str) -> None:
+    yard.kubectl("apply", "--validate=strict", "-k", str(MANIFESTS / "overlays" / "kwok"))
+    meta = {"name": "topology", "namespace": MOCK}
+    topology = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"topology.yml": TOPOLOGY}}
+    yard.kubectl("apply", "-f", "-", stdin=json.dumps(topology))
+    for each in ("status-updater", "gfd", "dcgm-exporter-kwok"):
+        yard.kubectl("-n", MOCK, "rollout", "status", f"deployment/gpuyard-{each}", f"--timeout={UP_WITHIN}s")
+    eventually(lambda: yard.get("node", played)["status"].get("allocatable", {}).get(GPU) == GPUS)
+    eventually(lambda: yard.get("node", played)["metadata"]["labels"].get(f"{GPU}.count") == GPUS)
+    yard.gpuyard("uninstall", "mock")
+    assert GPU not in yard.get("node", played)["status"]["capacity"]
+
+
+def test_it_goes_with_that_node_and_leaves_nothing(yard: Yard) -> None:
+    eventually(lambda: everything(yard.cluster) == yard.before, UP_WITHIN)

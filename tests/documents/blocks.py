@@ -15,21 +15,29 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 README = ROOT / "README.md"
 PLAYED = tuple(DOCS / f"{name}.md" for name in ("queues", "coming-from", "operations", "troubleshooting", "real-gpus"))
-"""The documents that tests/cluster/test_documents.py plays, and beside them README."""
+"""The documents that tests/cluster/test_documents.py plays from the first block to the last, and beside them README."""
 
-PLAYED_ELSEWHERE = {
-    DOCS / "start.md": "tests/cluster/test_mock_start.py",
-    DOCS / "mock-recipes.md": "tests/cluster/test_mock_recipes.py",
-    DOCS / "security.md": "tests/cluster/test_admission.py",
+PLAYED_IN_PARTS = {
+    DOCS / "start.md": ("test_mock_start.py", "test_sandbox_kind.py"),
+    DOCS / "install.md": ("test_install.py", "test_wiring.py", "test_wiring_kind.py"),
+    DOCS / "mock-recipes.md": ("test_mock_recipes.py",),
+    DOCS / "security.md": ("test_admission.py", "test_wiring_kind.py"),
 }
-"""Where a document is played that needs a cluster of another kind."""
+"""Documents whose sections need clusters of their own: the modules of tests/cluster, which name what they play."""
 
-NOT_PLAYED = {
-    DOCS / "install.md": "it offers ways to choose from, of which tests/cluster/test_install.py applies each by itself",
+MADE = {
+    "make demo": "gpuyard demo --ground processes",
+    "make demo GROUND=kind": "gpuyard demo --ground kind",
+    "make demo-down": "gpuyard demo --down",
+    "make demo-down GROUND=kind": "gpuyard demo --ground kind --down",
+    "make image": "python -m gpuyard.sandbox.kind.product",
+    "make test": "python -m tests.run",
+    "make venv": "make: Nothing to be done for 'venv'.",
 }
-"""Why a document with commands is not played from its first to its last."""
+"""What each `make` of our documents does in the end; test_demo.py, test_demo_kind.py, test_sandbox_kind.py play it."""
 
 LOOKED_AT = frozenset({"text", "mermaid"})
+_SECTION = re.compile(r"^##+ (.+)$", re.MULTILINE)
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _INDENTED = re.compile(r"(?:^ {4}\S.*\n)+", re.MULTILINE)
 _NAME = re.compile(r"# (\S+\.ya?ml)\n")
@@ -41,6 +49,7 @@ class Block(NamedTuple):
 
     language: str
     text: str
+    section: str
 
     @property
     def file(self) -> str:
@@ -50,14 +59,27 @@ class Block(NamedTuple):
 
 
 def blocks(document: Path) -> list[Block]:
-    """All fenced blocks of a document."""
-    return [Block(*found) for found in _BLOCK.findall(document.read_text())]
+    """All fenced blocks of a document, with the heading that they are under."""
+    parts = ["", *_SECTION.split(document.read_text())]
+    sections = zip(parts[::2], parts[1::2], strict=True)
+    return [Block(language, text, name) for name, part in sections for language, text in _BLOCK.findall(part)]
+
+
+def typed_in(document: Path, section: str) -> list[str]:
+    """The lines that are typed in a section, comments taken off."""
+    found = [block.text for block in blocks(document) if (block.language, block.section) == ("sh", section)]
+    assert found, f"{document.name} has no block to be typed under {section!r}"
+    return [_bare(line) for text in found for line in text.splitlines()]
 
 
 def indented(document: Path) -> list[str]:
     """The lines of the blocks that are indented, comments taken off."""
     found = _INDENTED.findall(_BLOCK.sub("", document.read_text()))
-    return [re.sub(r"\s{2,}#.*", "", line).strip() for block in found for line in block.splitlines()]
+    return [_bare(line).strip() for block in found for line in block.splitlines()]
+
+
+def _bare(line: str) -> str:
+    return re.sub(r"\s{2,}#.*", "", line)
 
 
 def typed(document: Path, program: str) -> list[list[str]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 from typing import TYPE_CHECKING
 
 import click
@@ -16,14 +18,15 @@ from tests.documents import manual
 from tests.documents.blocks import (
     DOCS,
     LOOKED_AT,
-    NOT_PLAYED,
+    MADE,
     PLAYED,
-    PLAYED_ELSEWHERE,
+    PLAYED_IN_PARTS,
     README,
     ROOT,
     blocks,
     indented,
     typed,
+    typed_in,
 )
 
 if TYPE_CHECKING:
@@ -84,16 +87,41 @@ def has_commands(document: Path) -> bool:
     return bool(indented(document)) or any(block.language == "sh" for block in blocks(document))
 
 
-def test_each_document_with_commands_is_played_or_it_is_said_why_not() -> None:
-    known = [README, *PLAYED, *PLAYED_ELSEWHERE, *NOT_PLAYED]
+def test_each_document_with_commands_is_played() -> None:
+    known = [README, *PLAYED, *PLAYED_IN_PARTS]
     assert sorted(document for document in DOCUMENTS if has_commands(document)) == sorted(known)
 
 
-@pytest.mark.parametrize("document", PLAYED_ELSEWHERE, ids=named)
-def test_what_is_played_elsewhere_is_taken_apart_there(document: Path) -> None:
-    names = {"start.md": "blocks(START)", "mock-recipes.md": "blocks(RECIPES)"}
-    player = (ROOT / PLAYED_ELSEWHERE[document]).read_text()
-    assert names.get(document.name, f'blocks(DOCS / "{document.name}")') in player
+SECTIONS = sorted(
+    {(document, block.section) for document in PLAYED_IN_PARTS for block in blocks(document) if block.language == "sh"}
+)
+
+
+@pytest.mark.parametrize(("document", "section"), SECTIONS, ids=str)
+def test_each_section_with_commands_is_named_by_the_test_that_plays_it(document: Path, section: str) -> None:
+    texts = [(ROOT / "tests" / "cluster" / name).read_text() for name in PLAYED_IN_PARTS[document]]
+    made = all(line in MADE for line in typed_in(document, section))
+    assert made or any(f'"{section}"' in text for text in texts)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=named)
+def test_nothing_is_typed_in_a_block_that_no_test_would_look_at(document: Path) -> None:
+    assert {block.language for block in blocks(document)} <= {"sh", "yaml"} | LOOKED_AT
+    assert document == README or indented(document) == []
+
+
+def makes() -> list[str]:
+    """Each call of make that a document for users tells."""
+    words = [each for document in (README, *PLAYED, *PLAYED_IN_PARTS) for each in typed(document, "make")]
+    return sorted({" ".join(each) for each in words})
+
+
+@pytest.mark.parametrize("told", makes())
+def test_what_a_document_has_made_is_what_other_tests_run(told: str) -> None:
+    # The environment is there: that is what runs this.
+    command = ["make", "-n", "BIN=bin", *told.split()[1:], "-o", "venv"]
+    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30, check=True).stdout
+    assert " ".join(shown.split()).removeprefix("bin/") == MADE[told]
 
 
 def command(words: list[str]) -> tuple[click.Command, list[str]]:
@@ -120,12 +148,8 @@ def test_each_command_of_ours_is_there_with_its_options(document: Path) -> None:
 
 
 @pytest.mark.parametrize("document", PLAYED, ids=named)
-def test_each_block_of_a_document_that_is_played_is_typed_or_written_or_only_looked_at(document: Path) -> None:
-    found = blocks(document)
-    assert {block.language for block in found} <= {"sh", "yaml"} | LOOKED_AT
-    assert all(block.file for block in found if block.language == "yaml")
-    # Nothing is typed that this would overlook.
-    assert indented(document) == []
+def test_each_file_of_a_document_that_is_played_has_a_name(document: Path) -> None:
+    assert all(block.file for block in blocks(document) if block.language == "yaml")
 
 
 @pytest.mark.parametrize("document", PLAYED, ids=named)
@@ -133,8 +157,18 @@ def test_what_is_applied_is_there_or_was_written_before(document: Path) -> None:
     written: set[str] = set()
     for block in blocks(document):
         written.add(block.file)
-        for path in re.findall(r" -[fk] (\S+)", block.text if block.language == "sh" else ""):
+        for path in re.findall(r" -[fk] ([^\s-]\S*)", block.text if block.language == "sh" else ""):
             assert path in written or (ROOT / path).exists() or f"snapshot save {path}" in document.read_text(), path
+
+
+def test_registry_and_address_of_ones_own_are_put_wherever_they_stand() -> None:
+    [line] = [each for each in typed_in(DOCS / "real-gpus.md", "2. Install the extender") if each.startswith("sed")]
+    own = {"PATH": os.environ["PATH"], "REGISTRY": "registry.example/team", "ADDRESS": "172.20.0.77"}
+    typing = ["/bin/sh", "-c", line.partition(" | ")[0]]
+    shown = subprocess.run(typing, cwd=ROOT, env=own, capture_output=True, text=True, timeout=30, check=True).stdout
+    images = set(re.findall(r"image: (\S+)", shown))
+    assert {image.partition(":")[0] for image in images} == {"registry.example/team/gpuyard"}
+    assert ("10.96." in shown, shown.count("172.20.0.77")) == (False, 1)
 
 
 @pytest.mark.parametrize("document", PLAYED, ids=named)
