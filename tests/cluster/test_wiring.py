@@ -15,7 +15,9 @@ import yaml
 from gpuyard.sandbox import Cluster, SandboxError, Spec, down, ports, up
 from gpuyard.sandbox.rendering import MANIFESTS
 
+from tests.cluster import peer
 from tests.cluster.yard import Yard
+from tests.documents.blocks import DOCS, typed_in
 from tests.mock.daemons import Daemon, eventually
 
 if TYPE_CHECKING:
@@ -24,22 +26,39 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.ground("processes"), pytest.mark.timeout(600)]
 
-OVERLAYS = ("second-scheduler", "one-pod")
+BESIDE_KAI = "beside-kai"
+WAYS = (BESIDE_KAI, "second-scheduler", "one-pod")
+"""The first leaves the CRDs of KAI Scheduler as they are; the others, which are overlays, bring ours over them."""
 NAMESPACE = "gpuyard"
 ACCOUNTS = f"system:serviceaccount:{NAMESPACE}:"
 OURS = "kai-scheduler"
+PEERS = "queues.scheduling.run.ai,podgroups.scheduling.run.ai"
 
 
 @pytest.fixture(scope="module")
 def cluster(sandbox_names: Iterator[str]) -> Iterator[Cluster]:
-    """A sandbox whose kube-scheduler knows nothing of gpuyard."""
+    """A sandbox whose kube-scheduler knows nothing of gpuyard, and in which KAI Scheduler was used."""
     name = next(sandbox_names)
     try:
-        yield up(Spec(name=name, nodes=2))
+        made = up(Spec(name=name, nodes=2))
+        made.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=180s")
+        put(made, *peer.CRDS)
+        made.kubectl("wait", "--for=condition=established", "--timeout=180s", "crd", "--all")
+        put(made, *peer.OBJECTS)
+        for each in peer.OBJECTS:
+            if "status" in each:
+                made.kubectl("replace", "--subresource=status", "-f", "-", stdin=json.dumps(each))
+        yield made
     except SandboxError as error:
         pytest.fail(f"ground processes cannot be had: {error}", pytrace=False)
     finally:
         down(name)
+
+
+def put(cluster: Cluster, *things: dict[str, Any]) -> None:
+    """Create objects."""
+    made = {"apiVersion": "v1", "kind": "List", "items": things}
+    cluster.kubectl("create", "--validate=strict", "-f", "-", stdin=json.dumps(made))
 
 
 def get(cluster: Cluster, *what: str) -> Any:  # noqa: ANN401 - whatever kubectl prints
@@ -84,12 +103,47 @@ class Scheduler:
         self._process.wait(30)
 
 
-@pytest.fixture(scope="module", params=OVERLAYS)
-def wired(cluster: Cluster, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """One overlay after the other, applied; extender and kube-scheduler run with the rights of their pods."""
+def install(cluster: Cluster, way: str) -> None:
+    """Apply what the documents say."""
+    if way == BESIDE_KAI:
+        for line in typed_in(DOCS / "install.md", "Where KAI Scheduler is installed"):
+            cluster.kubectl(*line.replace("manifests/", f"{MANIFESTS}/").split()[1:])
+        cluster.kubectl("apply", "-k", str(MANIFESTS / "base" / "scheduler"))
+    else:
+        cluster.kubectl("apply", "--validate=strict", "-k", str(MANIFESTS / "overlays" / way))
+    cluster.kubectl("wait", "--for=condition=established", "--timeout=180s", "crd", "--all")
+
+
+@pytest.fixture(scope="module")
+def theirs(cluster: Cluster) -> dict[str, Any]:
+    """What the user of KAI Scheduler has, before anything of gpuyard is there."""
+    return objects(cluster)
+
+
+def objects(cluster: Cluster) -> dict[str, Any]:
+    """Each queue and pod group of the peer's user: which it is, what was wanted, and what was noted about groups."""
+    found = json.loads(cluster.kubectl("get", PEERS, "-n", "default", "-o", "json"))["items"]
+    return {
+        f"{one['kind']} {one['metadata']['name']}": (
+            one["metadata"]["uid"],
+            one["spec"],
+            one["kind"] == "PodGroup" and one["status"],
+        )
+        for one in found
+        if one["kind"] == "PodGroup" or one["metadata"]["name"].startswith("research")
+    }
+
+
+@pytest.fixture(scope="module", params=WAYS)
+def wired(
+    cluster: Cluster,
+    theirs: dict[str, Any],  # noqa: ARG001 - looked at first
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[str]:
+    """One way after the other, applied; extender and kube-scheduler run with the rights of their pods."""
     folder, port = tmp_path_factory.mktemp(request.param), ports.free(ports.candidates())
-    cluster.kubectl("apply", "--validate=strict", "-k", str(MANIFESTS / "overlays" / request.param))
-    cluster.kubectl("wait", "--for=condition=established", "--timeout=60s", "crd", "--all")
+    install(cluster, request.param)
     (subject,) = get(cluster, "rolebinding", "gpuyard-scheduler")["subjects"]
     extender = Daemon(
         "extender",
@@ -145,3 +199,45 @@ def test_both_have_the_rights_that_they_use(yard: Yard) -> None:
         if event.get("responseStatus", {}).get("code") in (401, 403)
     }
     assert refused == set()
+
+
+# --- what a user of KAI Scheduler has ---
+
+
+@pytest.fixture
+def default(cluster: Cluster, wired: str) -> Iterator[Yard]:  # noqa: ARG001 - it is installed
+    """The namespace with the peer's pod groups."""
+    yield (made := Yard(cluster, "default"))
+    with cluster.api() as api:
+        api.delete_all("/api/v1/namespaces/default/pods?gracePeriodSeconds=0")
+    made.until(lambda: not made.pods(), 90, "its pods are gone")
+
+
+def test_objects_of_kai_scheduler_are_kept_as_they_are(cluster: Cluster, wired: str, theirs: dict[str, Any]) -> None:
+    assert len(theirs) == 4
+    assert objects(cluster) == theirs
+    crd = json.loads(cluster.kubectl("get", "crd", "queues.scheduling.run.ai", "-o", "json"))
+    assert ("app.kubernetes.io/part-of" in crd["metadata"].get("labels", {})) == (wired != BESIDE_KAI)
+
+
+def test_queues_and_pod_groups_of_kai_scheduler_hold(default: Yard) -> None:
+    members = {f"whole-{number}" for number in range(peer.LIMIT)}
+    default.apply(peer.pod("short-0", "short"), peer.pod("short-1", "short"))
+    default.until(
+        lambda: "gang needs 3 pods" in default.verdicts().get("short-0", ""), 90, "a gang waits for its third"
+    )
+    default.apply(*(peer.pod(name, "whole") for name in members))
+    default.until(lambda: default.placed() == members, 90, "a whole gang runs")
+    default.apply(peer.pod("beyond"))
+    default.until(lambda: "limit of 3 GPUs" in default.verdicts().get("beyond", ""), 90, "one more is refused")
+    assert default.placed() == members
+
+
+def test_queues_of_kai_scheduler_tell_what_they_hold(default: Yard) -> None:
+    default.apply(*(peer.pod(f"whole-{number}", "whole") for number in range(peer.LIMIT)))
+
+    def held(name: str) -> str:
+        status = json.loads(default.cluster.kubectl("get", "queues.scheduling.run.ai", name, "-o", "json"))
+        return status.get("status", {}).get("allocated", {}).get("nvidia.com/gpu", "")  # type: ignore[no-any-return]
+
+    default.until(lambda: (held("research"), held("research-a")) == ("3", "3"), 90, "both levels are told")
