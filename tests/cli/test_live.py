@@ -146,3 +146,12 @@ def test_what_one_may_not_list_is_named_with_the_right_that_it_takes(tmp_path: P
 def test_without_a_cluster_it_says_so_and_ends_with_3(asked: tuple[str, ...]) -> None:
     told = run(*asked, "--kubeconfig", "/nowhere")
     assert (told.code, "/nowhere" in told.err) == (3, True)
+
+
+def test_what_is_submitted_goes_to_the_namespace_that_kubectl_would_take(tmp_path: Path) -> None:
+    mine = tmp_path / "job.yaml"
+    template = "template: {spec: {containers: [{name: main}]}}"
+    mine.write_text(f"{{apiVersion: apps/v1, kind: Deployment, metadata: {{name: web}}, spec: {{{template}}}}}")
+    with cluster(tmp_path, node(), namespace="team-a") as kubeconfig:
+        told = run("plan", "--live", "--kubeconfig", kubeconfig, "-f", mine, "--check", "deploy/web", "-o", "json")
+    assert list(told.answer["final"]) == ["team-a/web-0"]

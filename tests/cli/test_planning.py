@@ -326,3 +326,44 @@ def test_the_newest_time_of_the_input_is_the_clock(tmp_path: Path) -> None:
     new = with_meta(pod("a", 1), creationTimestamp="2026-03-01T12:09:59Z")
     given = (node(), queue(quota=4), queue("team-b", 4, reclaimMinRuntime="10m"), old, new)
     assert "ProtectedByMinRuntime" in plan(tmp_path, *given).out
+
+
+def job(pods: int = 4, gpus: int = 4, **labels: str) -> Json:
+    made = pod("unused", gpus)
+    template = {"metadata": {"labels": made["metadata"]["labels"]}, "spec": made["spec"]}
+    spec = {"parallelism": pods, "completions": pods, "template": template}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train", "labels": labels}, "spec": spec}
+
+
+FULL = (node(), queue("team-b", 0), pod("lent", 8, "team-b", on="node-1"), queue())
+
+
+def test_the_pods_that_a_job_would_make_are_planned_for(tmp_path: Path) -> None:
+    done = plan(tmp_path, node(), queue(), job(), args=("-o", "json"))
+    assert (done.code, done.err) == (0, "")
+    assert actions(done.answer) == ["bind default/train-0", "bind default/train-1"]
+    assert list(done.answer["pending"]) == ["default/train-2", "default/train-3"]
+
+
+@pytest.mark.parametrize("name", ["job/train", "default/train"])
+def test_a_job_is_checked_as_a_whole(tmp_path: Path, name: str) -> None:
+    yes = plan(tmp_path, node(), queue(), job(2), args=("--check", name))
+    no = plan(tmp_path, node(), queue(), job(4), args=("--check", name))
+    assert (yes.code, no.code) == (0, 1)
+    assert f"yes: all 2 pods of {name} have places, on node-1, at nobody's cost" in yes.out
+    assert f"no: 2 of the 4 pods of {name} have places; default/train-2 has no place: " in no.out
+
+
+def test_who_pays_for_a_job_is_told(tmp_path: Path) -> None:
+    told = plan(tmp_path, *FULL, job(2), args=("--check", "job/train"))
+    assert "yes: all 2 pods of job/train have places, on node-1, evicting default/lent" in told.out
+
+
+def test_of_a_job_the_first_pod_that_waits_is_explained(tmp_path: Path) -> None:
+    told = plan(tmp_path, node(), queue(), job(4), args=("--explain", "job/train", "-o", "json")).answer
+    assert told["explain"]["pod"] == "default/train-2"
+
+
+def test_a_job_goes_where_the_namespace_is_said(tmp_path: Path) -> None:
+    told = plan(tmp_path, node(), queue(), job(1), args=("-n", "team-a", "--check", "team-a/train"))
+    assert (told.code, "yes: team-a/train-0 has a place" in told.out) == (0, True)

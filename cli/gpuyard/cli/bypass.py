@@ -32,7 +32,7 @@ async def by_queue(patient: Patient) -> list[Finding]:
     told = [Finding(READ, Status.FAIL, str(fault), _MEND) for fault in faults]
     if text is None:
         return told
-    snapshot, notes = read((), decides, int(time()), (SOURCE, text))
+    snapshot, notes, _ = read((), decides, int(time()), (SOURCE, text))
     told += [Finding(READ, Status.WARN, note.removeprefix("warning: "), _MEND) for note in notes]
     told = told or [Finding(READ, Status.OK, f"{len(snapshot.queues)} queues, {len(snapshot.pods)} pods")]
     return [*told, *bypassing(snapshot), *beyond(snapshot)]

@@ -81,9 +81,9 @@ def sources(path: str) -> Iterable[Path]:
     return sorted(p for p in root.iterdir() if p.suffix in _SUFFIXES and p.is_file())
 
 
-def gather(paths: Iterable[str]) -> Harvest:
-    """All objects of these files and folders, `-` being standard input."""
-    harvest = Harvest()
+def gather(paths: Iterable[str], namespace: str = "") -> Harvest:
+    """All objects of these files and folders, `-` being standard input; `namespace` is that of what names none."""
+    harvest = Harvest(namespace)
     for path in paths:
         try:
             files = [] if path == STANDARD_INPUT else sources(path)

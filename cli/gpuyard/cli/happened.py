@@ -30,8 +30,7 @@ def happened(before: Sequence[Json], after: Sequence[Json]) -> str:
 
 
 def _snapshot(things: Iterable[Json]) -> Snapshot:
-    made, _ = read((), Settings(), None, ("the cluster", document(map(bare, standing(things)))))
-    return made
+    return read((), Settings(), None, ("the cluster", document(map(bare, standing(things))))).snapshot
 
 
 def _newcomers(before: Iterable[Json], after: Iterable[Json]) -> list[Json]:

@@ -38,7 +38,7 @@ class Look(NamedTuple):
 
     def snapshot(self) -> Snapshot:
         """What can be read of it; the rest is named on standard error."""
-        made, notes = read((), self.settings, int(time()), self.document)
+        made, notes, _ = read((), self.settings, int(time()), self.document)
         for note in notes:
             click.echo(note, err=True)
         return made

@@ -4,6 +4,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import click
@@ -33,8 +34,8 @@ class Planned(NamedTuple):
     outcome: Outcome
     deadline: Deadline
     """What may still be looked for has to be found before it."""
-    checks: tuple[str, ...] = ()
-    """Pods of which it is asked whether they end up placed."""
+    checks: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    """Pods of which it is asked whether they end up placed, by the name that was asked for."""
     explained: Explanation | None = None
     """All there is to know about one pod, where only that is asked for."""
 

@@ -1,20 +1,21 @@
 """What `gpuyard plan` does: read, decide, print, and say by the exit code how it went."""
 
-from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Literal, get_args
 
 import click
 import msgspec
+from gpuyard.cli.asked import Unknown
 from gpuyard.cli.checks import is_placed
 from gpuyard.cli.deadline import Deadline, TooLong
 from gpuyard.cli.output import PRINTERS, Planned, faulty
-from gpuyard.cli.reading import read
-from gpuyard.engine.explain import explain as explained
+from gpuyard.cli.reading import Read, read
+from gpuyard.engine.explain import Explanation, explain
 from gpuyard.engine.kube.faults import Fault, Unreadable
 from gpuyard.engine.kube.times import moment
+from gpuyard.engine.result import Outcome
 from gpuyard.engine.settings import PHASES, Phase, SettingError, Settings
 from gpuyard.engine.settle import settle
 from gpuyard.engine.snapshot import Snapshot
@@ -37,6 +38,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     timeout: int
     live: tuple[str, bytes] | None = None
     """The cluster's objects, where they are to be planned with."""
+    namespace: str = ""
+    """Of what names none; empty: `default`."""
 
 
 def run(  # noqa: PLR0913 - the options of the command
@@ -55,6 +58,7 @@ def run(  # noqa: PLR0913 - the options of the command
     live: bool,
     kubeconfig: str,
     context: str,
+    namespace: str,
 ) -> int:
     """Carry the command out; the exit code."""
     if (bool(paths) or live) == (each is not None):
@@ -72,6 +76,7 @@ def run(  # noqa: PLR0913 - the options of the command
         explain=explain,
         timeout=timeout,
         live=cluster.document if cluster else None,
+        namespace=namespace or (cluster.namespace if cluster else ""),
     )
     return _one(asked, paths) if each is None else _each(asked, each)
 
@@ -113,34 +118,43 @@ def _each(asked: Request, folder: str) -> int:
 
 
 def _planned(asked: Request, paths: Sequence[str], name: str) -> Planned:
-    snapshot, notes = read(paths, asked.settings, asked.now, asked.live)
+    snapshot, notes, pods = _read(asked, paths, name)
     for note in notes:
         click.echo(f"{name}: {note}" if name else note, err=True)
-    _known(snapshot, asked, name)
     deadline = Deadline(asked.timeout)
     try:
         outcome = settle(snapshot, asked.settings, deadline)
-        told = explained(snapshot, asked.settings, asked.explain, outcome, deadline) if asked.explain else None
+        told = _explained(asked, snapshot, outcome, pods, deadline) if asked.explain else None
     except TooLong as over:
         raise Unreadable([Fault(name or ", ".join(paths) or "--live", "", "", str(over))]) from None
-    return Planned(name, snapshot, asked.settings, outcome, deadline, asked.checks, told)
+    checks = {text: pods[text] for text in asked.checks}
+    return Planned(name, snapshot, asked.settings, outcome, deadline, checks, told)
 
 
-def _known(snapshot: Snapshot, asked: Request, name: str) -> None:
-    """See that the pods asked about are there; of many snapshots one without them is a fault of its own."""
-    for option, pods in (("--check", asked.checks), ("--explain", (asked.explain,) if asked.explain else ())):
-        for pod in pods:
-            if pod not in snapshot.pods:
-                near = get_close_matches(pod, snapshot.pods, n=1)
-                hint = f"; did you mean {near[0]}?" if near else ", say NAMESPACE/NAME"
-                why = f"there is no such pod in the input{hint}"
-                if name:
-                    raise Unreadable([Fault(name, f"{option} {pod}", "", why)])
-                raise click.UsageError(f"{option} {pod}: {why}")
+def _read(asked: Request, paths: Sequence[str], name: str) -> Read:
+    """Read one snapshot; of many one without the pods that are asked about is a fault of its own."""
+    wanted = (*asked.checks, asked.explain) if asked.explain else asked.checks
+    try:
+        return read(paths, asked.settings, asked.now, asked.live, namespace=asked.namespace, asked=wanted)
+    except Unknown as unknown:
+        option = "--check" if unknown.text in asked.checks else "--explain"
+        if name:
+            raise Unreadable([Fault(name, f"{option} {unknown.text}", "", str(unknown))]) from None
+        raise click.UsageError(f"{option} {unknown.text}: {unknown}") from None
+
+
+def _explained(
+    asked: Request, snapshot: Snapshot, outcome: Outcome, pods: Mapping[str, tuple[str, ...]], deadline: Deadline
+) -> Explanation:
+    """All about the pod that is meant; of several the first one that waits."""
+    team = pods[asked.explain or ""]
+    pod = next((each for each in team if each in outcome.pending), team[0])
+    return explain(snapshot, asked.settings, pod, outcome, deadline)
 
 
 def _checked(planned: Planned) -> int:
-    return DONE if all(is_placed(planned.outcome, pod) for pod in planned.checks) else NO
+    pods = [pod for team in planned.checks.values() for pod in team]
+    return DONE if all(is_placed(planned.outcome, pod) for pod in pods) else NO
 
 
 def _phases(text: str) -> tuple[Phase, ...]:

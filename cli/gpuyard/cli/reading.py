@@ -1,13 +1,16 @@
 """From files to a snapshot, with everything that was noticed on the way."""
 
 import gc
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from gpuyard.cli.asked import POD, meant
 from gpuyard.cli.files import gather, take
 from gpuyard.engine.kube.assemble import assemble
+from gpuyard.engine.kube.decode import Found
 from gpuyard.engine.kube.faults import Unreadable
+from gpuyard.engine.kube.makers import made
 from gpuyard.engine.settings import Settings
 from gpuyard.engine.snapshot import Snapshot
 
@@ -17,24 +20,44 @@ class Read(NamedTuple):
 
     snapshot: Snapshot
     notes: tuple[str, ...]
+    asked: Mapping[str, tuple[str, ...]]
+    """The pods that are meant by each name that was asked for, by their keys."""
 
 
-def read(paths: Iterable[str], settings: Settings, now: int | None, live: tuple[str, bytes] | None = None) -> Read:
-    """Read one snapshot from files and folders, `-` being standard input; raises `Unreadable` with every fault.
+def read(  # noqa: PLR0913 - what is read, and how
+    paths: Iterable[str],
+    settings: Settings,
+    now: int | None,
+    live: tuple[str, bytes] | None = None,
+    *,
+    namespace: str = "",
+    asked: Sequence[str] = (),
+) -> Read:
+    """Read one snapshot from files and folders, `-` being standard input.
 
-    `live` is a document that is there already, with its name.
+    `live` is a document that is there already, with its name; `namespace` is that of what names none; `asked` are
+    names of pods, or of what makes them.
+
+    Raises:
+        Unreadable: with every fault.
+        Unknown: what is asked for is not there.
     """
     with _growing():
-        harvest = gather(paths)
+        harvest = gather(paths, namespace)
         if live is not None:
             take(harvest, *live)
+        grown = made(harvest.submitted, ((each.source, each.object) for each in harvest.found))
+        found = [*harvest.found, *(Found(source, POD, pod) for source, pod in grown.pods)]
+        faults = [*harvest.faults, *grown.faults]
         try:
-            reading = assemble(harvest.found, settings, now)
+            reading = assemble(found, settings, now)
         except Unreadable as unreadable:
-            raise Unreadable([*harvest.faults, *unreadable.faults]) from None
-        if harvest.faults:
-            raise Unreadable(harvest.faults)
-    return Read(reading.snapshot, (*harvest.notes(), *(f"warning: {warning}" for warning in reading.warnings)))
+            raise Unreadable([*faults, *unreadable.faults]) from None
+        if faults:
+            raise Unreadable(faults)
+        pods = meant((each.object for each in found if each.kind == POD), asked) if asked else {}
+    warnings = sorted([*reading.warnings, *grown.notes])
+    return Read(reading.snapshot, (*harvest.notes(), *(f"warning: {warning}" for warning in warnings)), pods)
 
 
 @contextmanager

@@ -95,16 +95,6 @@ def test_sub_groups_of_pods_are_those_that_the_gang_has() -> None:
     assert reading(parted, pod(notes=IN_GANG)).snapshot.pods["default/p"].group == "default"
 
 
-def test_a_job_of_a_manifest_without_its_pods_is_a_warning() -> None:
-    job: Json = {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta("new")}
-    told = (
-        "cluster.yaml: Job default/new: none of its pods is given, and only pods are planned for: add a Pod as it makes"
-    )
-    assert reading(job).warnings == (told,)
-    mine = with_meta(pod("new-1"), ownerReferences=[{"kind": "Job", "name": "new", "uid": "u"}])
-    assert reading(job, queue(), mine).warnings == ()
-
-
 def test_a_job_of_a_cluster_whose_pods_are_gone_is_done_and_no_warning() -> None:
     done: Json = {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta("done", uid="u")}
     assert reading(done).warnings == ()

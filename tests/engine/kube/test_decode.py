@@ -4,6 +4,7 @@ import msgspec
 import pytest
 from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.decode import Harvest
+from gpuyard.engine.kube.meta import namespace_of
 
 from tests.engine.kube.written import Json, harvest, meta, node, pod, queue
 
@@ -121,3 +122,12 @@ def test_owners_of_pods_are_known_by_their_kind() -> None:
     (found,) = harvest(job).found
     assert isinstance(found.object, objects.PodOwner)
     assert found.object.kind == "PyTorchJob"
+
+
+def test_what_names_no_namespace_gets_the_one_that_is_said() -> None:
+    found = Harvest("ns")
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta("j")}
+    for one in (pod("p", namespace=""), pod("q", namespace="own"), job):
+        found.take("x", msgspec.json.encode(one))
+    assert [namespace_of(one.object) for one in found.found] == ["ns", "own", "ns"]
+    assert found.submitted[0].name == ("ns", "Job", "j")

@@ -15,11 +15,11 @@ from gpuyard.engine import model
 from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.decode import Found
 from gpuyard.engine.kube.faults import Complain, Fault, Unreadable, printable
-from gpuyard.engine.kube.gangs import LWS_NAME, Owners, gang, leaves
+from gpuyard.engine.kube.gangs import Owners, gang, leaves
 from gpuyard.engine.kube.meta import created, is_name, key_of, labels_of, meta_of, name_of, namespace_of, notes_of, read
 from gpuyard.engine.kube.nodes import node
 from gpuyard.engine.kube.others import budget, promises, topology
-from gpuyard.engine.kube.pods import SUB_GROUP, owner_of
+from gpuyard.engine.kube.pods import SUB_GROUP
 from gpuyard.engine.kube.queues import history, queue
 from gpuyard.engine.kube.telling import NOT_BORN, Telling
 from gpuyard.engine.kube.times import moment
@@ -98,7 +98,6 @@ class _Assembly:
         self._check_circles({q.name: q for q in queues})
         pods, workloads = self._workloads({t.name: t for t in topologies})
         self._check_namespaces(pods)
-        self._warn_of_idle_owners()
         kept = chain.from_iterable(self._each(objects.Plan, promises))
         budgets = self._budgets(pods)
         past = self._history()
@@ -303,16 +302,6 @@ class _Assembly:
     def _warn_of_queues(self, claims: Sequence[Claim]) -> None:
         if (two := two_queues(claims)) is not None:
             self._warn(f"two queues are named, {two[0]} and {two[1]}: {two[0]} counts")
-
-    def _warn_of_idle_owners(self) -> None:
-        """Tell of Jobs and their like that come from a manifest, so without a uid, and not with the pods they make."""
-        unborn = {key: o for key, o in self._owners.items() if not meta_of(o).uid}
-        pods = [one.object for one in self._pods.values()] if unborn else []
-        busy = {(namespace_of(p), o.kind, o.name) for p in pods if (o := owner_of(p))}
-        busy |= {(namespace_of(p), "LeaderWorkerSet", labels_of(p).get(LWS_NAME, "")) for p in pods}
-        for key in sorted(unborn.keys() - busy):
-            self._at = self._given[objects.PodOwner][_key(unborn[key])]
-            self._warn("none of its pods is given, and only pods are planned for: add a Pod as it makes")
 
     def _warn(self, what: str) -> None:
         self._warnings.append(printable(f"{self._at.source}: {_thing(self._at)}: {what}"))

@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.faults import Fault
+from gpuyard.engine.kube.makers import Maker, Submitted
 from gpuyard.engine.kube.meta import explained, key_of
 from gpuyard.engine.kube.telling import telling
 
@@ -34,13 +35,24 @@ _KINDS: tuple[tuple[type[objects.Object], str, tuple[str, ...]], ...] = (
     (objects.PodOwner, "LeaderWorkerSet", ("leaderworkerset.x-k8s.io/v1",)),
 )
 
+_MAKERS: Mapping[str, str] = {
+    "Deployment": "apps/v1",
+    "ReplicaSet": "apps/v1",
+    "StatefulSet": "apps/v1",
+    "JobSet": "jobset.x-k8s.io/v1alpha2",
+}
+"""Kinds that are read only while they are being submitted, for the pods that they will make."""
+
 _header = msgspec.json.Decoder(objects.Header)
 _name = msgspec.json.Decoder(objects.Object)
+_maker = msgspec.json.Decoder(Maker)
 _decoders: Mapping[tuple[str, str], Callable[[bytes | msgspec.Raw], objects.Object]] = {
     (kind, version): msgspec.json.Decoder(form).decode for form, kind, versions in _KINDS for version in versions
 }
 _VERSIONS: Mapping[str, str] = {kind: versions[0] for _, kind, versions in _KINDS}
 """The version of an object that does not say: items of a list of one kind do not."""
+
+_OWNERS = frozenset(kind for form, kind, _ in _KINDS if form is objects.PodOwner)
 
 
 class Found(msgspec.Struct, Generic[T], frozen=True, gc=False):
@@ -54,8 +66,12 @@ class Found(msgspec.Struct, Generic[T], frozen=True, gc=False):
 class Harvest:
     """What was found so far: objects, faults, and how many objects of which kind were passed over."""
 
-    def __init__(self) -> None:
+    def __init__(self, namespace: str = "") -> None:
+        self._namespace = namespace
+        """Of what names none."""
         self.found: list[Found[Any]] = []
+        self.submitted: list[Submitted] = []
+        """What will make pods once it is submitted."""
         self.faults: list[Fault] = []
         self.skipped: Counter[str] = Counter()
         self._last: tuple[str, str] | None = None
@@ -121,18 +137,30 @@ class Harvest:
             )
             return
         decode = _decoders.get((kind, version or _VERSIONS.get(kind, "")))
-        if decode is None:
-            self.skipped[f"{kind} ({version})" if version else kind] += 1
-            return
+        makes = _MAKERS.get(kind) == version if decode is None else kind in _OWNERS
         try:
-            seen = decode(document)
+            if makes and not _is_there(document):
+                self._submit(source, _maker.decode(document))
+            elif decode is None:
+                self.skipped[f"{kind} ({version})" if version else kind] += 1
+            if decode is not None:
+                self._keep(source, kind, decode(document))
         except msgspec.DecodeError as error:
             name = _name_in(document)
             thing = f"{kind} {name}" if name else self._nameless(kind)
             self.faults.append(Fault(source, thing, *explained(error)))
             return
-        self._keep(source, kind, seen)
-        self._last = (kind, version or _VERSIONS[kind])
+        # Of what makes pods each one needs a look of its own.
+        self._last = None if makes or decode is None else (kind, version or _VERSIONS[kind])
+
+    def _submit(self, source: str, seen: Maker) -> None:
+        self._settle(seen)
+        self.submitted.append(Submitted(source, seen))
+
+    def _settle(self, seen: objects.Object) -> None:
+        """Give a namespace to what names none."""
+        if self._namespace and seen.metadata is not None and not seen.metadata.namespace:
+            seen.metadata.namespace = self._namespace
 
     def _nameless(self, kind: str) -> str:
         """What has no name that can be read: its kind, and its place in a source of several."""
@@ -140,6 +168,7 @@ class Harvest:
 
     def _keep(self, source: str, kind: str, seen: objects.Object) -> None:
         self._at = source, seen
+        self._settle(seen)
         kept = telling(seen, self._complain) if isinstance(seen, objects.Pod) else seen
         self.found.append(Found(source, kind, kept))
 
@@ -151,6 +180,12 @@ class Harvest:
 def _skipped(kind: str, n: int) -> str:
     read = _VERSIONS.get(kind.partition(" ")[0])
     return f"skipped {n} of {kind}: " + (f"gpuyard reads {read}" if read else "gpuyard does not read these")
+
+
+def _is_there(document: bytes | msgspec.Raw) -> bool:
+    """Whether the object comes from an API server, and is not being submitted."""
+    meta = _name.decode(document).metadata
+    return meta is not None and bool(meta.uid or meta.creation_timestamp)
 
 
 def _name_in(document: bytes | msgspec.Raw) -> str:

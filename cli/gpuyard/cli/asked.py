@@ -1,0 +1,50 @@
+"""Which pods somebody means: one by its name, or all of an object that makes them: `job/train`, `team-a/train`."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+
+from gpuyard.engine.kube.makers import Name, makers_of
+from gpuyard.engine.kube.meta import name_of, namespace_of
+from gpuyard.engine.kube.objects import Object
+
+POD = "Pod"
+_SHORT = {POD: "po", "Deployment": "deploy", "StatefulSet": "sts", "ReplicaSet": "rs", "LeaderWorkerSet": "lws"}
+
+
+class Unknown(LookupError):  # noqa: N818 - reads as what it says of the name
+    """Nobody has this name, or several have."""
+
+    def __init__(self, text: str, why: str) -> None:
+        self.text = text
+        super().__init__(why)
+
+
+def meant(pods: Iterable[Object], asked: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
+    """The pods that are meant by each text, by their keys; raises `Unknown` for one that means none, or too many."""
+    teams = defaultdict[Name, list[str]](list)
+    for pod in pods:
+        for name in ((namespace_of(pod), POD, name_of(pod)), *makers_of(pod)):
+            teams[name].append(f"{namespace_of(pod)}/{name_of(pod)}")
+    return {text: tuple(sorted(teams[_one(teams, text)])) for text in asked}
+
+
+def _one(teams: Mapping[Name, Sequence[str]], text: str) -> Name:
+    last = text.rpartition("/")[2]
+    found = [name for name in teams if name[2] == last and text in _called(*name)]
+    # A pod comes before what has made it: both may be `team-a/train`.
+    found = [name for name in found if name[1] == POD and f"{name[0]}/{last}" == text] or found
+    if len(found) > 1:
+        raise Unknown(text, f"it may be {' or '.join(sorted('/'.join(name) for name in found))}: say which")
+    if not found:
+        near = get_close_matches(text, {f"{namespace}/{name}" for namespace, _, name in teams}, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ", say NAMESPACE/NAME"
+        raise Unknown(text, f"there is no such pod in the input{hint}")
+    return found[0]
+
+
+def _called(namespace: str, kind: str, name: str) -> Iterator[str]:
+    yield f"{namespace}/{name}"
+    for each in (kind.lower(), f"{kind.lower()}s", _SHORT.get(kind, kind)):
+        yield f"{each}/{name}"
+        yield f"{namespace}/{each}/{name}"

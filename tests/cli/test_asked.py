@@ -1,0 +1,60 @@
+"""Which pods are meant: by their own name, or by that of what makes them."""
+
+from typing import Any
+
+import pytest
+from gpuyard.cli.asked import Unknown, meant
+
+from tests.engine.kube.written import harvest, pod, with_meta
+
+
+def owned(name: str, kind: str, owner: str, namespace: str = "a") -> dict[str, Any]:
+    return with_meta(pod(name, namespace=namespace), ownerReferences=[{"kind": kind, "name": owner}])
+
+
+PODS = [
+    *(owned(f"train-{n}", "Job", "train") for n in (1, 0)),
+    owned("web-0", "Deployment", "web"),
+    owned("web-1", "StatefulSet", "web"),
+    owned("same-0", "Job", "same"),
+    owned("same-0", "Job", "same", "b"),
+    pod("train", namespace="job"),
+    pod("bare", namespace="b"),
+    owned("bare-0", "Job", "bare", "b"),
+]
+FOUND = [one.object for one in harvest(*PODS).found]
+
+
+@pytest.mark.parametrize(
+    ("text", "pods"),
+    [
+        ("a/train-0", ["a/train-0"]),
+        ("pod/train-0", ["a/train-0"]),
+        ("a/train", ["a/train-0", "a/train-1"]),
+        ("jobs/train", ["a/train-0", "a/train-1"]),
+        ("a/job/train", ["a/train-0", "a/train-1"]),
+        ("job/train", ["job/train"]),
+        ("deploy/web", ["a/web-0"]),
+        ("sts/web", ["a/web-1"]),
+        ("b/same", ["b/same-0"]),
+        ("b/bare", ["b/bare"]),
+        ("b/job/bare", ["b/bare-0"]),
+    ],
+)
+def test_pods_are_meant_by_name_or_by_what_makes_them(text: str, pods: list[str]) -> None:
+    assert meant(FOUND, [text]) == {text: tuple(pods)}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("a/trian", "there is no such pod in the input; did you mean a/train?"),
+        ("zzz", "there is no such pod in the input, say NAMESPACE/NAME"),
+        ("a/web", "it may be a/Deployment/web or a/StatefulSet/web: say which"),
+        ("job/same", "it may be a/Job/same or b/Job/same: say which"),
+    ],
+)
+def test_what_means_nobody_or_several_is_told(text: str, why: str) -> None:
+    with pytest.raises(Unknown, match=why.replace("?", r"\?")) as told:
+        meant(FOUND, [text])
+    assert told.value.text == text
