@@ -4,6 +4,7 @@ import itertools
 from typing import TYPE_CHECKING, cast
 
 from gpuyard.engine.model import Pod, Shape, State
+from gpuyard.engine.scratch import is_stuck
 from gpuyard.extender.planner.execution import DELAYS, PATIENCE, Executor, Run, World
 from gpuyard.extender.planner.metrics import PlannerMetrics
 from gpuyard.extender.planner.plans import Place, Plan
@@ -60,7 +61,8 @@ class Act:
         at: dict[str, tuple[Pod, ...]] = {}
         for one in self.pods.values():
             at[one.node] = (*at.get(one.node, ()), one)
-        world = World(self.pods, at, self.now, 1_800_000_000 + self.now)
+        today = 1_800_000_000 + int(self.now)
+        world = World(self.pods, at, self.now, today, lambda pod: is_stuck(pod, today))
         await self.executor.advance(self.run, world, ttl=TTL, honor_budgets=True)
 
     def gone(self, name: str) -> None:

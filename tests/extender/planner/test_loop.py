@@ -367,6 +367,20 @@ async def test_a_clock_that_jumps_does_not_end_the_grace_of_a_dip() -> None:
     assert stage.evicted() == []
 
 
+async def test_a_clock_that_jumps_makes_no_victim_look_stuck(stage: Stage) -> None:
+    await stage.look()
+    assert stage.evicted() == ["new"]
+    stage.bench.put(NEW | {"metadata": NEW["metadata"] | {"deletionTimestamp": "2027-01-15T08:00:31Z"}})
+    await stage.look()
+    stage.bench.today += 3600
+    stage.bench.put(queue("news"))
+    await stage.look()
+    await stage.look()
+    assert (stage.states(), stage.evicted()) == (["Running"], ["new"])
+    await stage.look(after=121)
+    assert "Impossible" in stage.states(), "by now it has had two minutes"
+
+
 async def test_in_a_burst_who_only_stands_in_the_queue_of_kube_scheduler_is_counted_on() -> None:
     stage = Stage(node("n1"), queue("team"), pod("claim", "team", 4))
     for label in "xy":

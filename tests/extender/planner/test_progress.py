@@ -1,6 +1,7 @@
 """How far a plan has come, from the pods as they are."""
 
 from gpuyard.engine.model import Pod, Shape, State
+from gpuyard.engine.scratch import is_stuck
 from gpuyard.extender.planner.plans import Plan
 from gpuyard.extender.planner.progress import Progress, progress
 
@@ -20,7 +21,7 @@ def look(of: Plan, *pods: Pod, now: int = SINCE) -> Progress:
     for one in pods:
         if one.holds:
             at[one.node] = (*at.get(one.node, ()), one)
-    return progress(of, {one.key: one for one in pods}, at, SINCE, now)
+    return progress(of, {one.key: one for one in pods}, at, SINCE, lambda pod: is_stuck(pod, now))
 
 
 def names(found: object) -> list[str]:

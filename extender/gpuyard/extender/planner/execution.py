@@ -6,7 +6,7 @@ due to leave ──evict──▶ accepted ──gone──▶ (a moved bare pod
      └──── nobody may ever evict it, or the budget holds on: the plan is impossible, nobody else has to go
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -40,6 +40,8 @@ class World(NamedTuple):
     now: float
     """By a clock that never jumps."""
     today: float
+    is_stuck: Callable[[Pod], bool]
+    """Whether a pod that was told to go should have been gone long ago."""
 
 
 @dataclass(slots=True)
@@ -81,7 +83,7 @@ class Executor:
 
     async def advance(self, run: Run, world: World, *, ttl: float, honor_budgets: bool) -> None:
         """Do what is due; a plan that is over says so in `run.plan`."""
-        seen = progress(run.plan, world.pods, world.at, run.since, int(world.today))
+        seen = progress(run.plan, world.pods, world.at, run.since, world.is_stuck)
         run.why_not = run.why_not or _hopeless(seen)
         if not run.why_not and world.now >= run.not_before:
             await self._evict(run, seen.due, world.now, honor_budgets=honor_budgets)

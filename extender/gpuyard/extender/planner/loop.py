@@ -10,6 +10,7 @@ the ledger before it is written, so no verb gives away what it keeps, and kube-s
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import NoReturn
 
 from gpuyard.common.kube.client import Client, Json
@@ -159,7 +160,9 @@ class Planner:
         self._keep_places()
 
     def _world(self) -> World:
-        return World(SeenPods(self._ledger.entries), self._ledger.snapshot.on_node, self._clock(), self._today())
+        now, today = self._clock(), self._today()
+        is_stuck = partial(self._observer.leaving.is_stuck, now=now, today=today)
+        return World(SeenPods(self._ledger.entries), self._ledger.snapshot.on_node, now, today, is_stuck)
 
     def _waits(self, pod: str) -> bool:
         entry = self._ledger.entries.get(pod)

@@ -9,6 +9,7 @@ from gpuyard.engine.snapshot import Snapshot
 from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.ledger import Ledger
 from gpuyard.extender.planner.capacity import Capacity
+from gpuyard.extender.planner.leaving import Leaving
 from gpuyard.extender.planner.refusals import Refusals
 from gpuyard.extender.planner.view import UnderWay, view
 from gpuyard.extender.translate import Translator
@@ -32,6 +33,7 @@ class Observer:
         self._again = float("inf")
         self._again_today = float("inf")
         self.refusals = Refusals()
+        self.leaving = Leaving()
 
     def has_changed(self, now: float, today: int) -> bool:
         """Whether anything has changed since `snapshot`, or the time has come that something waited for."""
@@ -48,6 +50,7 @@ class Observer:
         self._seen, self._again_today = self._state(), float("inf")
         self._torn = {key: self._torn.get(key, now) for key in counted.torn}
         self.refusals.renew(self._ledger.entries, now)
+        self.leaving.look(counted.terminating.values(), now)
         dips = tuple(self._capacity.dipping(counted, now, config.capacity.grace))
         # Also where nobody waits: what queues are due changes with it.
         self._again = self._capacity.next_end(config.capacity.grace)
@@ -57,6 +60,7 @@ class Observer:
             promises=tuple(promises),
             budgets=tuple(self._translator.budgets_of(counted.pods.values())),
             dips=dips,
+            late=tuple(self.leaving.in_time(counted.terminating.values(), now, today)),
             # The clock on the wall may have jumped meanwhile: what has passed is counted by the other one.
             torn_since={key: today - int(now - since + A_BIT) for key, since in self._torn.items()},
             offers=self.refusals.offers(now, config.outrank.grace, today=today),

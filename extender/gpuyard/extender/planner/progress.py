@@ -1,10 +1,9 @@
 """How far a plan has come, read from the pods as they are."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from gpuyard.engine.model import Pod, State
-from gpuyard.engine.scratch import is_stuck
 from gpuyard.extender.ledger import Entry
 from gpuyard.extender.planner.plans import Place, Plan, Victim
 
@@ -46,7 +45,9 @@ class Progress(NamedTuple):
     """Whether somebody waits for whom it was made (or it was made for nobody)."""
 
 
-def progress(plan: Plan, pods: Pods, at: Mapping[str, tuple[Pod, ...]], since: int, now: int) -> Progress:
+def progress(
+    plan: Plan, pods: Pods, at: Mapping[str, tuple[Pod, ...]], since: int, is_stuck: Callable[[Pod], bool]
+) -> Progress:
     """How far a plan has come that was made at `since`; `at` are the pods on each node."""
     left = [(victim, pod) for victim in plan.spec.evictions if (pod := _still_there(victim, pods))]
     told = set(plan.status.evicted)
@@ -56,7 +57,7 @@ def progress(plan: Plan, pods: Pods, at: Mapping[str, tuple[Pod, ...]], since: i
     return Progress(
         left=tuple(victim for victim, _ in left),
         due=tuple(v for v, pod in left if pod.state is not State.TERMINATING and v.uid not in told),
-        stuck=tuple(victim for victim, pod in left if is_stuck(pod, now)),
+        stuck=tuple(victim for victim, pod in left if is_stuck(pod)),
         open=open_places,
         claimed=not claims or any(place in open_places or place.pod in taken for place in claims),
     )

@@ -4,6 +4,7 @@ granted by filter, on its way    stands on the best of the nodes it was offered,
 granted by preempt               left alone: the pod is not there yet, its victims are leaving
 to be evicted by a plan          is leaving, whether the API server has heard of it or not
 node that dips                   counts as before, nothing is placed there
+leaving, and a clock jumped      is due to have left by now, and not stuck
 gang below its minimum           since when it was first seen so
 not offered by kube-scheduler    not placed there
 """
@@ -27,6 +28,8 @@ class UnderWay(msgspec.Struct, frozen=True, kw_only=True):
     promises: tuple[Promise, ...] = ()
     budgets: tuple[Budget, ...] = ()
     dips: tuple[Node, ...] = ()
+    late: tuple[Pod, ...] = ()
+    """Pods on their way out with another time by which they should have gone."""
     torn_since: Mapping[str, int] = {}
     offers: Mapping[str, Offer] = {}
 
@@ -36,7 +39,7 @@ def view(counted: Snapshot, under_way: UnderWay, now: int) -> Snapshot:
     draft = counted.draft()
     if under_way.dips:
         draft.put_nodes(under_way.dips)
-    draft.put_pods([*_granted(counted, under_way), *_leaving(counted, under_way)])
+    draft.put_pods([*_granted(counted, under_way), *_leaving(counted, under_way), *under_way.late])
     for key, since in under_way.torn_since.items():
         if key in counted.workloads:
             draft.put_workload(replace(counted.workloads[key], stale_since=since))
