@@ -61,3 +61,25 @@ def test_what_is_not_there_ends_with_2_and_what_would_do(tmp_path: Path, argumen
 def test_without_a_cluster_it_says_so_and_ends_with_3() -> None:
     told = run("explain", "pod/p", "--kubeconfig", "/nowhere")
     assert (told.code, "/nowhere" in told.err) == (3, True)
+
+
+def test_a_pod_that_no_eviction_helps_by_kube_schedulers_word_costs_nobody_its_place(tmp_path: Path) -> None:
+    said = "0/1 nodes are available: 1 node(s) didn't match pod affinity rules."
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": said}
+    given = (
+        node(),
+        queue(quota=8),
+        queue("team-b", quota=0),
+        *(pod(f"lent-{number}", 4, "team-b", on="node-1") for number in range(2)),
+        pod("waits", 4),
+    )
+    check = ("--check", "default/waits", "--kubeconfig")
+    with cluster(tmp_path, *given) as kubeconfig:
+        assert "evicting default/lent-1" in run("plan", "--live", *check, kubeconfig).out
+    *others, waits = given
+    with cluster(tmp_path, *others, waits | {"status": {"phase": "Pending", "conditions": [condition]}}) as kubeconfig:
+        planned = run("plan", "--live", *check, kubeconfig)
+        told = run("explain", "pod/waits", "-n", "default", "--kubeconfig", kubeconfig).out
+    assert (planned.code, "evicting" in planned.out, said.rstrip(".") in planned.out) == (1, False, True)
+    assert "it waits: RefusedByScheduler: kube-scheduler offers it no node, and no eviction would change that" in told
+    assert f"kube-scheduler said last: Unschedulable: {said}" in told
