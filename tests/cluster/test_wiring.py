@@ -216,6 +216,10 @@ def default(cluster: Cluster, wired: str) -> Iterator[Yard]:  # noqa: ARG001 - i
 def test_objects_of_kai_scheduler_are_kept_as_they_are(cluster: Cluster, wired: str, theirs: dict[str, Any]) -> None:
     assert len(theirs) == 4
     assert objects(cluster) == theirs
+    # Nor does it matter that somebody applies his files once more.
+    again = {"apiVersion": "v1", "kind": "List", "items": peer.OBJECTS}
+    cluster.kubectl("apply", "--validate=strict", "-f", "-", stdin=json.dumps(again))
+    assert objects(cluster) == theirs
     crd = json.loads(cluster.kubectl("get", "crd", "queues.scheduling.run.ai", "-o", "json"))
     assert ("app.kubernetes.io/part-of" in crd["metadata"].get("labels", {})) == (wired != BESIDE_KAI)
 
