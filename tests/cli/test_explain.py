@@ -1,19 +1,22 @@
 """`gpuyard explain` on a cluster: what is asked, what comes back, what if there is no such pod."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.cli.cluster import cluster
 from tests.cli.shell import Run, run
-from tests.engine.kube.written import node, pod, queue
+from tests.engine.kube.written import node, pod, queue, with_meta
 
+TRAIN: tuple[tuple[str, dict[str, Any]], ...] = (("train-abc", {"on": "node-1"}), ("train-xyz", {}))
 GIVEN = (
     node(),
-    queue(limit=4),
+    queue(limit=5),
     pod("runs", 4, on="node-1"),
     pod("waits", 2),
     pod("other", 1, namespace="team-b"),
+    *(with_meta(pod(name, 1, **more), ownerReferences=[{"kind": "Job", "name": "train"}]) for name, more in TRAIN),
 )
 
 
@@ -28,6 +31,12 @@ def test_a_pod_may_be_written_as_in_kubectl(tmp_path: Path, written: str) -> Non
     assert (told.code, "it waits: OverLimit" in told.out) == (0, True)
 
 
+def test_of_a_job_it_is_the_first_pod_that_waits(tmp_path: Path) -> None:
+    told = ask(tmp_path, "job/train")
+    assert told.err == "job/train has 2 pods, 1 of them waiting: this is default/train-xyz\n"
+    assert told.out.startswith("default/train-xyz\n")
+
+
 def test_the_page_ends_with_what_would_help_and_has_no_colour_in_a_pipe(tmp_path: Path) -> None:
     told = ask(tmp_path, "pod/waits").out
     assert "raise the limit of queue team-a" in told[told.index("WHAT WOULD HELP") :]
@@ -37,7 +46,7 @@ def test_the_page_ends_with_what_would_help_and_has_no_colour_in_a_pipe(tmp_path
 def test_for_programs_it_is_json(tmp_path: Path) -> None:
     told = ask(tmp_path, "pod/waits", "-o", "json").answer
     assert (told["pod"], told["reason"], told["kubeScheduler"]) == ("default/waits", "OverLimit", None)
-    assert told["nodes"] == [{"node": "node-1", "freeGpus": 4, "cause": ""}]
+    assert told["nodes"] == [{"node": "node-1", "freeGpus": 3, "cause": ""}]
 
 
 def test_the_namespace_is_that_of_the_kubeconfigs_context(tmp_path: Path) -> None:
@@ -50,7 +59,11 @@ def test_the_namespace_is_that_of_the_kubeconfigs_context(tmp_path: Path) -> Non
         (("pod/wait",), "no pod wait in namespace default; did you mean waits?"),
         (("pod/other",), "there is one in team-b: say -n team-b"),
         (("pod/xyzzy",), "`kubectl get pods -n default` names those that there are"),
-        (("job/waits",), "'job/waits' is not pod/NAME"),
+        (("job/waits",), "job/waits has no pods in namespace default; name a pod, or what made pods: a Job"),
+        (("queue/team-a",), "queue/team-a has no pods in namespace default"),
+        (("pod/",), "'pod/' is not KIND/NAME, as pod/train-7 or job/train"),
+        (("/waits",), "is not KIND/NAME"),
+        (("a/b/c",), "is not KIND/NAME"),
     ],
 )
 def test_what_is_not_there_ends_with_2_and_what_would_do(tmp_path: Path, arguments: tuple[str, ...], hint: str) -> None:

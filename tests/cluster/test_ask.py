@@ -74,6 +74,30 @@ def test_a_saved_snapshot_gives_the_plan_of_the_live_cluster(yard: Yard, team: s
     assert live["queues"][team]["allocated"]["gpu"] == 2
 
 
+def job(yard: Yard, queue: str, pods: int) -> Json:
+    """A Job whose pods have a GPU each."""
+    made = yard.pod("unused", queue)
+    template = {"metadata": {"labels": made["metadata"]["labels"]}, "spec": made["spec"] | {"restartPolicy": "Never"}}
+    spec = {"parallelism": pods, "completions": pods, "template": template}
+    meta = {"name": "train", "namespace": yard.namespace}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
+
+
+@pytest.mark.parametrize("submitted", [3, 2])
+def test_what_a_plan_says_of_a_job_is_what_becomes_of_it(yard: Yard, tmp_path: Path, submitted: int) -> None:
+    mine = job(yard, yard.queue("team", limit=2), submitted)
+    (tmp_path / "job.json").write_text(json.dumps(mine))
+    asked = ("plan", "--live", "-f", tmp_path / "job.json", "--check", f"{yard.namespace}/job/train")
+    told = ask(yard, *asked, code=int(submitted > 2))
+    assert ("yes: all 2 pods" in told, "no: 2 of the 3 pods" in told) == (submitted == 2, submitted == 3)
+    yard.apply(mine)
+    yard.until(lambda: len(yard.placed()) == 2, 60, "two of its pods run, as many as was said")
+    yard.until(lambda: len(yard.pods()) == submitted, 60, "its controller has made all")
+    # Those that are there are counted once.
+    assert ask(yard, *asked, code=int(submitted > 2)).splitlines()[0][:3] == told[:3]
+    assert answer(yard, "explain", "job/train", "-n", yard.namespace)["state"] == ["Running", "Pending"][submitted > 2]
+
+
 @pytest.mark.parametrize(("limit", "code"), [(2, 0), (1, 1)])
 def test_what_if_i_submitted_this(yard: Yard, tmp_path: Path, limit: int, code: int) -> None:
     mine: Json = yard.pod("mine", yard.queue("other", limit=limit), gpus=2)

@@ -99,13 +99,20 @@ def reader(cluster: Cluster, tmp_path: Path, sandbox_names: Iterator[str]) -> It
 
 
 TRAIN = """\
-apiVersion: v1
-kind: Pod
-metadata: {name: train-7, namespace: team-a, labels: {kai.scheduler/queue: team-a}}
+apiVersion: batch/v1
+kind: Job
+metadata: {name: train, namespace: team-a}
 spec:
-  containers:
-    - {name: main, image: registry.k8s.io/pause:3.10, resources: {limits: {nvidia.com/gpu: 4}}}
+  template:
+    metadata: {labels: {kai.scheduler/queue: team-a}}
+    spec:
+      restartPolicy: Never
+      containers:
+        - {name: main, image: registry.k8s.io/pause:3.10, resources: {limits: {nvidia.com/gpu: 4}}}
 """
+MADE = "until kubectl get pods -n team-a -l job-name=train -o name | grep -q .; do sleep 0.2; done"
+"""Its controller takes a moment."""
+
 TEAM = """\
 apiVersion: v1
 kind: Namespace
@@ -118,14 +125,14 @@ spec: {resources: {gpu: {quota: 8, limit: 8}}}
 """
 
 
-def test_the_commands_of_the_readme_work_on_a_cluster_with_such_a_pod(reader: Reader) -> None:
+def test_the_commands_of_the_readme_work_on_a_cluster_with_such_a_job(reader: Reader) -> None:
     reader.write("team.yaml", TEAM)
     reader.write("new-job.yaml", TRAIN)
     reader.type("kubectl apply -f team.yaml; kubectl wait --for=create -n team-a serviceaccount/default --timeout=180s")
     typed = [line for line in indented(README) if not line.startswith(RUN_BY_OTHERS)]
     assert len(typed) >= 6
     for line in typed:
-        reader.type(line)
+        reader.type(line, *([MADE] if line.startswith("kubectl apply -f new-job.yaml") else []))
 
 
 @pytest.mark.parametrize("document", PLAYED, ids=lambda path: path.name)

@@ -3,59 +3,85 @@
 from difflib import get_close_matches
 
 import click
+from gpuyard.cli.asked import Unknown
 from gpuyard.cli.calling import BAD_INPUT, end, reaching
 from gpuyard.cli.looking import Look, decided, look, reasoned
 from gpuyard.cli.output import page
 from gpuyard.cli.situation import page_of, situation
 from gpuyard.common.formats import formatted, show
 from gpuyard.common.kube.client import Json
+from gpuyard.engine.snapshot import Snapshot
 
-_KINDS = ("pod", "pods", "po")
+_POD = ("", "pod", "pods", "po")
 
 
 @click.command()
-@click.argument("thing", metavar="pod/NAME")
+@click.argument("thing", metavar="KIND/NAME")
 @click.option("-n", "--namespace", default="", help="Where it is (default: as kubectl).")
 @formatted
 @reaching
 def explain(kubeconfig: str, context: str, thing: str, namespace: str, output: str) -> None:
     """Why a pod waits, since when and for what, kube-scheduler's own last word, and what would help.
 
-    What would help was tried on the cluster as it is: with that change and no other the pod runs.
+    KIND/NAME is pod/NAME, or job/NAME, deployment/NAME, ...: of its pods the first one that waits. What would help was
+    tried on the cluster as it is: with that change and no other the pod runs.
     """
-    name = pod_name(thing)
+    kind, name = kind_and_name(thing)
     seen = look(kubeconfig, context)
-    raw = _found(seen, namespace or seen.namespace, name)
-    key = f"{raw['metadata']['namespace']}/{name}"
-    snapshot = seen.snapshot()
-    if key not in snapshot.pods:
-        end(f"nothing can be said of {key} until what is wrong with it is mended", BAD_INPUT)
+    namespace = namespace or seen.namespace
+    snapshot, team = _pod(seen, namespace, name) if kind in _POD else _team(seen, namespace, thing)
     outcome = decided(snapshot, seen.settings)
+    waiting = [pod for pod in team if snapshot.pods[pod].waits]
+    key = next((pod for pod in waiting if pod in outcome.pending), (waiting or team)[0])
+    if len(team) > 1:
+        click.echo(f"{thing} has {len(team)} pods, {len(waiting)} of them waiting: this is {key}", err=True)
     reasons = reasoned(snapshot, seen.settings, key, outcome)
-    found = situation(raw, snapshot, outcome, reasons)
+    found = situation(_raw(seen)[key], snapshot, outcome, reasons)
     show(found, output, lambda: page_of(found, reasons, snapshot, page()))
 
 
-def pod_name(thing: str) -> str:
-    """The pod's name in `pod/NAME` or `NAME`.
+def kind_and_name(thing: str) -> tuple[str, str]:
+    """The two parts of `KIND/NAME`; the kind in lower case, empty for `NAME`.
 
     Raises:
-        click.BadParameter: another kind is named.
+        click.BadParameter: there is no name, or more than that.
     """
-    kind, slash, name = thing.rpartition("/")
-    if (slash and kind not in _KINDS) or not name:
-        raise click.BadParameter(f"{thing!r} is not pod/NAME; of other things name one of their pods")
-    return name
+    kind, slash, name = thing.partition("/")
+    if not name and not slash:
+        kind, name = "", thing
+    if not name or "/" in name or (slash and not kind):
+        raise click.BadParameter(f"{thing!r} is not KIND/NAME, as pod/train-7 or job/train; -n says where it is")
+    return kind.lower(), name
 
 
-def _found(seen: Look, namespace: str, name: str) -> Json:
-    pods = {(p["metadata"]["namespace"], p["metadata"]["name"]): p for p in seen.things if p["kind"] == "Pod"}
-    if (namespace, name) in pods:
-        return pods[namespace, name]
-    if elsewhere := sorted(there for there, other in pods if other == name):
-        hint = f"there is one in {', '.join(elsewhere)}: say -n {elsewhere[0]}"
-    elif near := get_close_matches(name, sorted(other for there, other in pods if there == namespace), n=3):
-        hint = f"did you mean {' or '.join(near)}?"
-    else:
-        hint = f"`kubectl get pods -n {namespace}` names those that there are"
-    return end(f"no pod {name} in namespace {namespace}; {hint}", BAD_INPUT)
+def _raw(seen: Look) -> dict[str, Json]:
+    """The pods as the API server has them, by key."""
+    pods = (thing for thing in seen.things if thing["kind"] == "Pod")
+    return {f"{pod['metadata']['namespace']}/{pod['metadata']['name']}": pod for pod in pods}
+
+
+def _pod(seen: Look, namespace: str, name: str) -> tuple[Snapshot, list[str]]:
+    key = f"{namespace}/{name}"
+    if key not in (known := _raw(seen)):
+        end(f"no pod {name} in namespace {namespace}; {_hint(known, namespace, name)}", BAD_INPUT)
+    snapshot = seen.snapshot()
+    if key not in snapshot.pods:
+        end(f"nothing can be said of {key} until what is wrong with it is mended", BAD_INPUT)
+    return snapshot, [key]
+
+
+def _team(seen: Look, namespace: str, thing: str) -> tuple[Snapshot, list[str]]:
+    try:
+        return seen.asked(f"{namespace}/{thing.lower()}")
+    except Unknown:
+        hint = "name a pod, or what made pods: a Job, a Deployment, a PyTorchJob and their like"
+        end(f"{thing} has no pods in namespace {namespace}; {hint}", BAD_INPUT)
+
+
+def _hint(pods: dict[str, Json], namespace: str, name: str) -> str:
+    known = [key.partition("/")[::2] for key in pods]
+    if elsewhere := sorted(there for there, other in known if other == name):
+        return f"there is one in {', '.join(elsewhere)}: say -n {elsewhere[0]}"
+    if near := get_close_matches(name, sorted(other for there, other in known if there == namespace), n=3):
+        return f"did you mean {' or '.join(near)}?"
+    return f"`kubectl get pods -n {namespace}` names those that there are"

@@ -38,10 +38,14 @@ class Look(NamedTuple):
 
     def snapshot(self) -> Snapshot:
         """What can be read of it; the rest is named on standard error."""
-        made, notes, _ = read((), self.settings, int(time()), self.document)
+        return self.asked()[0]
+
+    def asked(self, *names: str) -> tuple[Snapshot, list[str]]:
+        """The snapshot, and the pods that are meant by some names; raises `Unknown` where there are none."""
+        made, notes, meant = read((), self.settings, int(time()), self.document, asked=names)
         for note in notes:
             click.echo(note, err=True)
-        return made
+        return made, [pod for pods in meant.values() for pod in pods]
 
 
 def look(kubeconfig: str, context: str) -> Look:
