@@ -1,19 +1,18 @@
-"""The story of the samples, with kubectl apply, on a cluster of four nodes with eight GPUs each."""
+"""The story of the samples by three times kubectl apply, on a cluster of four nodes with eight GPUs each."""
 
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING
 
 import pytest
-import yaml
 from gpuyard.cli.happened import happened
 from gpuyard.sandbox.demo.consolidation import look
 from gpuyard.sandbox.demo.stage import manifests
 
 from tests.cli.test_story import STEP_1, STEP_2, STEP_3
 from tests.cluster.planner import plans_for, with_settings
+from tests.cluster.test_samples import accounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,14 +23,15 @@ pytestmark = pytest.mark.ground("processes")
 
 SAMPLE = manifests() / "samples" / "consolidation"
 KEEP_NODES_EMPTY = "consolidation: {keepNodesEmpty: true}"
-BEFORE = [{"training-job-1", "training-job-2"}, {"training-job-3"}, {"interactive-job"}]
-"""Who shares a node. Empty nodes are alike: which of them kube-scheduler opens is chance."""
+BEFORE = {"node-1": {"training-job-1", "training-job-2"}, "node-2": {"training-job-3"}, "node-3": {"interactive-job"}}
+"""Who is where, and below where the story ends, by default and by a move."""
 
-MOVED = [
-    {"interactive-job", "training-job-b"},
-    {"training-job-1", "training-job-a"},
-    {"training-job-2", "training-job-3"},
-]
+STARTED = BEFORE | {"node-3": {"interactive-job", "training-job-b"}, "node-4": {"training-job-a"}}
+MOVED = {
+    "node-1": {"training-job-1", "training-job-a"},
+    "node-2": {"training-job-3", "training-job-2"},
+    "node-3": {"interactive-job", "training-job-b"},
+}
 SHARES = {"department-1": 13, "department-2": 11, "project-a": 7, "project-b": 6, "project-c": 6, "project-d": 5}
 
 
@@ -47,15 +47,12 @@ class Story:
         self.yard.cluster.kubectl("apply", "-f", str(SAMPLE / name))
 
     def begin(self) -> None:
-        """The queues, and what runs before the story begins: one after the other."""
+        """The queues, and what runs before the story begins."""
         self.yard.cluster.kubectl("apply", "-f", str(manifests() / "priority-classes" / "priority-classes.yaml"))
         self.apply("1-queues.yaml")
-        for thing in yaml.safe_load_all((SAMPLE / "2-initial-state.yaml").read_text()):
-            name, namespace = thing["metadata"]["name"], thing["metadata"]["namespace"]
-            self.yard.until(lambda at=namespace: self.has_account(at), 15, "pods can be made there")  # type: ignore[misc]
-            self.yard.apply(thing)
-            self.yard.until(lambda who=name: any(who in one for one in self.company()), 30, f"{name} runs")  # type: ignore[misc]
-        assert self.company() == sorted(BEFORE, key=sorted)
+        accounts(self.yard, *(f"project-{name}" for name in "abcd"))
+        self.apply("2-initial-state.yaml")
+        self.yard.until(lambda: self.running() == BEFORE, 30, "the jobs that the story begins with run")
 
     def go_on(self) -> None:
         """The new workloads, all at once."""
@@ -63,12 +60,8 @@ class Story:
         self.apply("3-new-workloads.yaml")
 
     def told(self) -> str:
-        """What happened since then, with the nodes named as in the written story."""
-        text = happened(self.before, look(self.yard.cluster))
-        first = {pod["metadata"]["name"]: pod["spec"].get("nodeName") for pod in self.before if pod["kind"] == "Pod"}
-        stood = [first[name] for name in ("training-job-1", "training-job-3", "interactive-job")]
-        number = {name[-1]: str(1 + place) for place, name in enumerate(stood)}
-        return re.sub(r"(node-|Node )(\d)", lambda found: found[1] + number.get(found[2], "4"), text)
+        """What happened since then."""
+        return happened(self.before, look(self.yard.cluster))
 
     def shares(self) -> dict[str, int]:
         """The fair share of each queue of the story, as the Queue objects say."""
@@ -76,21 +69,17 @@ class Story:
         by_name = {one["metadata"]["name"]: one.get("status", {}).get("fairShare", {}) for one in found["items"]}
         return {name: int(share["nvidia.com/gpu"]) for name, share in by_name.items() if name in SHARES and share}
 
-    def has_account(self, namespace: str) -> bool:
-        found = self.yard.cluster.kubectl("get", "serviceaccounts", "--namespace", namespace, "-o", "name")
-        return "serviceaccount/default" in found
-
     def pods(self) -> list[Json]:
         found: Json = json.loads(self.yard.cluster.kubectl("get", "pods", "--all-namespaces", "-o", "json"))
         return [pod for pod in found["items"] if pod["metadata"]["namespace"].startswith("project-")]
 
-    def company(self) -> list[set[str]]:
-        """Who shares a node with whom."""
+    def running(self) -> dict[str, set[str]]:
+        """Which pods run on which node."""
         found: dict[str, set[str]] = {}
         for pod in self.pods():
-            if pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"]:
+            if pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]:
                 found.setdefault(pod["spec"]["nodeName"], set()).add(pod["metadata"]["name"])
-        return sorted(found.values(), key=sorted)
+        return found
 
     def is_gone(self) -> bool:
         """Whether nothing of it is left."""
@@ -122,11 +111,9 @@ def story(yard: Yard) -> Iterator[Story]:
 def cordoned(story: Story) -> Iterator[Story]:
     """The story, of which the empty node takes nobody."""
     story.begin()
-    used = {pod["spec"].get("nodeName") for pod in story.pods()}
-    (empty,) = {f"node-{number}" for number in range(1, 5)} - used
-    story.yard.cluster.kubectl("cordon", empty)
+    story.yard.cluster.kubectl("cordon", "node-4")
     yield story
-    story.yard.cluster.kubectl("uncordon", empty)
+    story.yard.cluster.kubectl("uncordon", "node-4")
 
 
 @pytest.mark.row("Q-34")
@@ -135,13 +122,7 @@ def test_in_default_mode_both_jobs_find_room_and_nobody_moves(story: Story) -> N
     story.begin()
     before = len(story.evicted())
     story.go_on()
-    after = [
-        {"interactive-job", "training-job-b"},
-        {"training-job-1", "training-job-2"},
-        {"training-job-3"},
-        {"training-job-a"},
-    ]
-    story.yard.until(lambda: story.company() == after, 60, "both run")
+    story.yard.until(lambda: story.running() == STARTED, 60, "both run")
     assert len(story.evicted()) == before
     assert "Allocating 4 GPUs to training-job-a on node node-4" in story.told()
     story.yard.until(lambda: story.shares() == SHARES, 30, "the Queue objects say who is due what")
@@ -165,7 +146,7 @@ def one_job_moves(story: Story) -> None:
     """What happens is the written story, line by line."""
     before = len(story.evicted())
     story.go_on()
-    story.yard.until(lambda: story.company() == MOVED, 60, "job A has its place, job 2 has moved")
+    story.yard.until(lambda: story.running() == MOVED, 60, "job A has its place, job 2 has moved")
     assert story.evicted()[before:] == ["training-job-2"]
     moved = next(pod for pod in story.pods() if pod["metadata"]["name"] == "training-job-2")
     assert "gpuyard.io/moved-from" in moved["metadata"]["annotations"]

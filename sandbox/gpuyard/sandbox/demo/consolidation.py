@@ -1,6 +1,4 @@
-"""Plays the sample `consolidation` with kubectl, nearly as its readers would: a small job moves for a large one.
-
-The initial jobs are submitted one by one, each when the one before runs: only then are they sure to lie as it tells.
+"""Plays the sample `consolidation` by three `kubectl apply`, as its readers would: a small job moves for a large one.
 
 The node that stays empty is cordoned meanwhile. Else the large job would simply start there, and nobody had to move.
 """
@@ -27,8 +25,8 @@ Narrate = Callable[[Sequence[Json], Sequence[Json]], str]
 
 QUEUES, INITIAL, NEW = "1-queues.yaml", "2-initial-state.yaml", "3-new-workloads.yaml"
 KINDS = "nodes,namespaces,queues.scheduling.run.ai,podgroups.scheduling.run.ai,priorityclasses,plans.gpuyard.io,pods"
-JOBS = 6
-"""Pods of the whole sample."""
+JOBS_BEFORE, JOBS = 4, 6
+"""Pods with which the story begins, and those of the whole sample."""
 
 WITHIN = 180.0
 POLL = 0.2
@@ -41,8 +39,10 @@ def play(cluster: Cluster, manifests: Path, say: Say, narrate: Narrate) -> str:
     cluster.kubectl("apply", "-f", str(manifests / "priority-classes" / "priority-classes.yaml"))
     say(f"kubectl apply -f {QUEUES}: two departments with two projects each")
     cluster.kubectl("apply", "-f", str(sample / QUEUES))
-    say(f"the four jobs of {INITIAL}, each by kubectl apply when the one before runs")
-    _start(cluster, sample)
+    _await_accounts(cluster, sample)
+    say(f"kubectl apply -f {INITIAL}: four jobs that run before the story begins")
+    cluster.kubectl("apply", "-f", str(sample / INITIAL))
+    _until(lambda: _run(cluster) == JOBS_BEFORE, "the jobs that the story begins with run")
     empty = _empty_node(cluster)
     say(f"{empty} is empty and would do for what comes: it is cordoned, so that others have to make room")
     cluster.kubectl("cordon", empty)
@@ -73,12 +73,10 @@ def clean(cluster: Cluster, sample: Path) -> None:
         cluster.kubectl("wait", "--for=delete", f"namespace/{name}", f"--timeout={WITHIN:.0f}s")
 
 
-def _start(cluster: Cluster, sample: Path) -> None:
+def _await_accounts(cluster: Cluster, sample: Path) -> None:
+    """Wait until pods can be made: we are faster than people who type."""
     for name in _names(sample / QUEUES, "Namespace"):
         cluster.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=90s", "--namespace", name)
-    for count, pod in enumerate(yaml.safe_load_all((sample / INITIAL).read_text()), 1):
-        cluster.kubectl("apply", "-f", "-", stdin=json.dumps(pod))
-        _until(lambda count=count: _placed(cluster) == count, f"{pod['metadata']['name']} runs")  # type: ignore[misc]
 
 
 def _names(file: Path, kind: str) -> list[str]:
@@ -91,8 +89,8 @@ def _pods(cluster: Cluster) -> list[Json]:
     return [pod for pod in found if pod["metadata"]["namespace"].startswith("project-")]
 
 
-def _placed(cluster: Cluster) -> int:
-    return sum(bool(pod["spec"].get("nodeName")) for pod in _pods(cluster))
+def _run(cluster: Cluster) -> int:
+    return sum(pod["status"].get("phase") == "Running" for pod in _pods(cluster))
 
 
 def _empty_node(cluster: Cluster) -> str:
