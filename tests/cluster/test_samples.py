@@ -85,6 +85,7 @@ def consolidation(yard: Yard) -> Iterator[Sample]:
     sample.remove()
 
 
+@pytest.mark.row("Q-44", case="clean-up")
 def test_the_readme_of_the_consolidation_can_be_typed_line_by_line(consolidation: Sample) -> None:
     text = (consolidation.folder / "README.md").read_text()
     lines = re.findall(r"^    (kubectl .*)$", text, re.MULTILINE)
