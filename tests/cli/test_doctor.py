@@ -48,6 +48,12 @@ def test_where_nothing_is_installed_nothing_is_wrong(tmp_path: Path) -> None:
     ]
 
 
+def test_queues_that_nobody_holds_are_told_with_what_would_do(tmp_path: Path) -> None:
+    told = ask(tmp_path, given=(plain(), queue("a"), queue("b")))
+    assert (told.code, "there are 2 queues, and no extender runs as a pod here" in told.out) == (1, True)
+    assert "--extender URL" in told.out
+
+
 def test_a_finding_names_the_object_and_below_it_the_remedy_and_ends_with_1(tmp_path: Path) -> None:
     told = ask(tmp_path, given=(plain(**{"gpuyard.io/mock": "true"}),))
     at = next(n for n, line in enumerate(told.out.splitlines()) if REST in line)

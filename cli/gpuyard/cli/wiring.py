@@ -8,7 +8,7 @@ from gpuyard.cli import scheduler_config
 from gpuyard.cli.findings import Finding, Status
 from gpuyard.cli.patient import ACCOUNT, DOCS, NAMESPACE, Patient, command_of, condition, fetched, key_of, leads, option
 from gpuyard.common.kube.client import Json
-from gpuyard.common.kube.resources import CONFIG_MAPS, LEASES
+from gpuyard.common.kube.resources import CONFIG_MAPS, LEASES, QUEUES
 from gpuyard.engine.kube.times import moment
 
 TOLD = "kube-scheduler is told to ask"
@@ -115,7 +115,7 @@ def _placed_since(patient: Patient, start: float) -> Iterator[str]:
 async def answers(patient: Patient) -> list[Finding]:
     """Whether there is an extender that decides, and only one."""
     if not patient.has_extender:
-        return [Finding(ANSWERS, Status.OK, "it is not installed here, and no queue is held")]
+        return [await _missing(patient)]
     if patient.extender:
         return [await _outside(patient.extender)]
     if not patient.extenders:
@@ -123,6 +123,16 @@ async def answers(patient: Patient) -> list[Finding]:
         return [Finding(ANSWERS, Status.FAIL, "no pod of it runs: pods that ask for GPUs wait", remedy)]
     beside = {key_of(pod) for pod in patient.schedulers}
     return [leading(patient.extenders, beside), *await lease(patient)]
+
+
+async def _missing(patient: Patient) -> Finding:
+    queues = len(await patient.items(QUEUES))
+    if not queues:
+        return Finding(ANSWERS, Status.OK, "it is not installed here, and no queue is held")
+    remedy = (
+        f"install it, {DOCS}; one that runs as no pod, as in `gpuyard demo`, is named by its probes: --extender URL"
+    )
+    return Finding(ANSWERS, Status.WARN, f"there are {queues} queues, and no extender runs as a pod here", remedy)
 
 
 async def _outside(url: str) -> Finding:
