@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from gpuyard.common.kube.reflector import Counts, Reflector
 from gpuyard.common.kube.resources import PODS
-from gpuyard.common.metrics import CacheCollector, LeaseCollector, exposition, new_registry
+from gpuyard.common.metrics import CacheCollector, CertificateCollector, LeaseCollector, exposition, new_registry
 from gpuyard.common.version import __version__
 
 if TYPE_CHECKING:
@@ -62,3 +62,11 @@ def test_a_lease_says_whether_we_lead_and_how_often_it_changed_hands() -> None:
     text = exposition(registry).decode()
     assert 'gpuyard_lease_leading{lease="gpuyard-extender"} 1.0' in text
     assert 'gpuyard_lease_transitions_total{lease="gpuyard-extender"} 3.0' in text
+
+
+def test_certificates_say_at_each_scrape_when_they_run_out() -> None:
+    registry, ends = new_registry("a"), {"tls.crt": 7.0}
+    registry.register(CertificateCollector(lambda: ends))
+    ends["tls.crt"] = 8.0
+    told = 'gpuyard_certificate_expiry_timestamp_seconds{file="tls.crt"} 8.0'
+    assert told in exposition(registry).decode()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import ssl
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 import trustme
 from aiohttp import ClientConnectionError, ClientSession, web
+from gpuyard.cli import issuing
 from gpuyard.common.http import application, listening
 from gpuyard.common.settings import SettingsError
 from gpuyard.common.tls import AUTHORITY, CERTIFICATE, KEY, Identity
@@ -31,9 +33,11 @@ def folder(authority: trustme.CA, tmp_path: Path) -> Path:
     return put(tmp_path, authority)
 
 
-def put(folder: Path, authority: trustme.CA, trusted: trustme.CA | None = None) -> Path:
+def put(
+    folder: Path, authority: trustme.CA, trusted: trustme.CA | None = None, expires: datetime | None = None
+) -> Path:
     """Make a new certificate for the server; `trusted` signs those of callers."""
-    made = authority.issue_cert(SERVER)
+    made = authority.issue_cert(SERVER, not_after=expires)
     (folder / CERTIFICATE).write_bytes(b"".join(blob.bytes() for blob in made.cert_chain_pems))
     (folder / KEY).write_bytes(made.private_key_pem.bytes())
     (folder / AUTHORITY).write_bytes((trusted or authority).cert_pem.bytes())
@@ -151,6 +155,29 @@ async def test_a_session_is_never_resumed_so_that_every_connection_shows_a_certi
         session = writer.get_extra_info("ssl_object").session
         writer.close()
         assert not session.has_ticket
+
+
+# --- when it runs out ---
+
+
+def test_it_is_known_when_our_certificate_and_the_last_of_the_authorities_run_out(tmp_path: Path) -> None:
+    soon, later = datetime(2027, 3, 1, tzinfo=UTC), datetime(2036, 3, 1, tzinfo=UTC)
+    authority = issuing.authority("one", soon - issuing.AUTHORITY_LIFE)
+    following = issuing.authority("another", later - issuing.AUTHORITY_LIFE)
+    ours = issuing.leaf(authority, "us", issuing.SERVER, (SERVER,), soon - timedelta(days=20) - issuing.LIFE)
+    for name, pem in ours.pems(authority.certificate, following.certificate).items():
+        (tmp_path / name).write_bytes(pem)
+    ends = {CERTIFICATE: (soon - timedelta(days=20)).timestamp(), AUTHORITY: later.timestamp()}
+    assert Identity(tmp_path).ends == ends
+
+
+def test_with_a_new_certificate_another_day_holds(authority: trustme.CA, folder: Path) -> None:
+    identity = Identity(folder)
+    before = identity.ends[CERTIFICATE]
+    put(folder, authority, expires=datetime(2030, 1, 1, tzinfo=UTC))
+    assert identity.ends[CERTIFICATE] == before
+    identity.poll()
+    assert identity.ends[CERTIFICATE] == datetime(2030, 1, 1, tzinfo=UTC).timestamp()
 
 
 # --- what cannot be used ---

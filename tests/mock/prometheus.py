@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import urllib.parse
 import urllib.request
@@ -47,6 +48,14 @@ def rules(part: Part = GPUS) -> Json:
     return found
 
 
+def hasty(given: Json) -> Json:
+    """The same alerts, which look back a minute at most and do not wait until something has lasted."""
+    short: Json = json.loads(re.sub(r"\[\d+[mh]\]", "[1m]", json.dumps(given)))
+    for group in short["groups"]:
+        group["rules"] = [{key: value for key, value in rule.items() if key != "for"} for rule in group["rules"]]
+    return short
+
+
 def board(part: Part = GPUS) -> Json:
     """The Grafana board."""
     found: Json = json.loads((part.folder / part.board).read_text())
@@ -62,11 +71,11 @@ def promtool(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[st
 class Prometheus:
     """Scrapes each second, with the labels that the operator gives to a pod's target. Use it in a `with` block."""
 
-    def __init__(self, folder: Path, targets: Mapping[str, str], part: Part = GPUS) -> None:
+    def __init__(self, folder: Path, targets: Mapping[str, str], part: Part = GPUS, alerts: Json | None = None) -> None:
         self._folder = folder
         self._part = part
         self.url = f"http://127.0.0.1:{free_port()}"
-        (folder / "alerts.yaml").write_text(yaml.safe_dump(rules(part)))
+        (folder / "alerts.yaml").write_text(yaml.safe_dump(alerts or rules(part)))
         (folder / "prometheus.yaml").write_text(yaml.safe_dump(self._config(targets)))
 
     def _config(self, targets: Mapping[str, str]) -> Json:
@@ -114,3 +123,7 @@ class Prometheus:
     def series(self, query: str) -> list[dict[str, str]]:
         """The labels of each series that a query finds now."""
         return [found["metric"] for found in self.ask("query", query=query)["result"]]
+
+    def firing(self) -> set[str]:
+        """The alerts that people would be told of now."""
+        return {one["labels"]["alertname"] for one in self.ask("alerts")["alerts"] if one["state"] == "firing"}

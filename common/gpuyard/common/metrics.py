@@ -1,7 +1,7 @@
 """The process's own metrics: a registry of its own, who we are, and what the caches hold."""
 
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gpuyard.common.kube.reflector import Reflector
@@ -44,6 +44,24 @@ class LeaseCollector(Collector):
             leading.add_metric([elector.name], elector.leading)
             changes.add_metric([elector.name], elector.transitions)
         yield from (leading, changes)
+
+
+class CertificateCollector(Collector):
+    """Reads at each scrape until when our certificates are good."""
+
+    def __init__(self, ends: Callable[[], Mapping[str, float]]) -> None:
+        self._ends = ends
+
+    def collect(self) -> Iterator[Metric]:
+        """One sample a file."""
+        ends = GaugeMetricFamily(
+            "gpuyard_certificate_expiry_timestamp_seconds",
+            "When what is in force runs out, in seconds since 1970.",
+            labels=["file"],
+        )
+        for file, end in self._ends().items():
+            ends.add_metric([file], end)
+        yield ends
 
 
 class CacheCollector(Collector):

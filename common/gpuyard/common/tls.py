@@ -6,7 +6,7 @@ at the last look; connections that stand already go on. What cannot be used neve
 
 import asyncio
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NoReturn
 
@@ -15,10 +15,15 @@ from gpuyard.common.settings import SettingsError
 CERTIFICATE, KEY, AUTHORITY = "tls.crt", "tls.key", "ca.crt"
 
 Content = tuple[bytes, ...]
+Ends = Mapping[str, float]
+"""When certificates run out, in seconds since 1970, by file."""
 
 
 class Identity:
-    """Our certificate, and the authority of those who may call; `context` is what a port listens with."""
+    """Our certificate, and the authority of those who may call; `context` is what a port listens with.
+
+    `ends` says when what is in force runs out.
+    """
 
     def __init__(
         self,
@@ -34,7 +39,7 @@ class Identity:
         self._refused = refused
         self._interval = interval
         self._problem = ""
-        self._seen, self._current = self._load()
+        self._seen, self.ends, self._current = self._load()
         self.context = self._current
         self.context.sni_callback = self._present
 
@@ -50,7 +55,7 @@ class Identity:
             if self._read() == self._seen:
                 self._problem = ""
                 return
-            self._seen, self._current = self._load()
+            self._seen, self.ends, self._current = self._load()
         except SettingsError as error:
             if str(error) != self._problem:
                 self._refused(f"{error}; the last good certificates stay in force")
@@ -63,8 +68,8 @@ class Identity:
         """OpenSSL asks this at each handshake, whether the caller names a server or not."""
         handshake.context = self._current
 
-    def _load(self) -> tuple[Content, ssl.SSLContext]:
-        """The files and the context made of them."""
+    def _load(self) -> tuple[Content, Ends, ssl.SSLContext]:
+        """The files, until when they are good, and the context made of them."""
         before = self._read()
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.verify_mode = ssl.CERT_REQUIRED
@@ -74,15 +79,27 @@ class Identity:
         try:
             context.load_verify_locations(cadata=before[-1].decode("ascii"))
             context.load_cert_chain(self._folder / CERTIFICATE, self._folder / KEY)
+            ends = _ends(before)
         except (ssl.SSLError, ValueError, OSError) as error:
             raise SettingsError(f"{self._folder}: not a certificate, its key and an authority: {error}") from None
         # OpenSSL reads by itself: what it read has to be what we remember.
         if self._read() != before:
             raise SettingsError(f"{self._folder}: changes while it is read")
-        return before, context
+        return before, ends, context
 
     def _read(self) -> Content:
         try:
             return tuple((self._folder / name).read_bytes() for name in (CERTIFICATE, KEY, AUTHORITY))
         except OSError as error:
             raise SettingsError(f"{error.filename}: {error.strerror}; `gpuyard certificates` makes it") from None
+
+
+def _ends(content: Content) -> Ends:
+    """Of ours each has to be good; of several authorities, while one follows another, the last one will do."""
+    from cryptography import x509  # noqa: PLC0415  # 8 MiB, of which an extender without certificates has no use
+
+    own, authorities = (
+        [one.not_valid_after_utc.timestamp() for one in x509.load_pem_x509_certificates(pem)]
+        for pem in (content[0], content[-1])
+    )
+    return {CERTIFICATE: min(own), AUTHORITY: max(authorities)}

@@ -1,5 +1,10 @@
 """What the planner counts."""
 
+from itertools import product
+from typing import get_args
+
+from gpuyard.engine.settings import Phase
+from gpuyard.extender.planner.plans import State
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 _SECONDS = (0.001, 0.005, 0.025, 0.1, 0.5, 2, 10, 60)
@@ -16,6 +21,9 @@ class PlannerMetrics:
         self.ended = Counter(
             "gpuyard_plans_total", "Plans that ended, by phase and state.", ["phase", "state"], registry=registry
         )
+        # What Prometheus sees for the first time has not increased for it.
+        for phase, state in product(get_args(Phase), State):
+            self.ended.labels(phase, state.value)
         self.evictions = Counter(
             "gpuyard_evictions_total", "Evictions asked for.", ["phase", "outcome"], registry=registry
         )
