@@ -232,11 +232,29 @@ def test_in_a_crowd_who_has_come_stands_where_it_goes_in_its_queue() -> None:
     assert not of.passes(waiting("first-19", "first", age=5)), "the better one has taken the room of the last in line"
 
 
-def test_in_a_crowd_who_has_come_for_a_queue_without_a_line_stands_last() -> None:
-    of = crowd(gpus=39)
-    of.put(queue("third", quota=40), late := waiting("late", "third"))
-    assert not of.passes(late)
-    assert lined_up(of).passes(late), "the next look finds that it goes first"
+@pytest.mark.parametrize(("quota", "gpus", "goes"), [(40, 1, True), (0, 4, False), (0, 8, True)])
+def test_in_a_crowd_who_has_come_for_a_queue_without_a_line_stands_where_that_would_have_one_more(
+    quota: int, gpus: int, *, goes: bool
+) -> None:
+    of = crowd(queue("above", quota=quota), queue("idle", quota=quota, parent="above"), gpus=gpus)
+    of.put(one := waiting("one", "idle"))
+    assert of.passes(one) is goes
+    of.ledger.lapse("ns/one", "uid-one")
+    assert lined_up(of).passes(one) is goes, "as the next look finds"
+
+
+def test_in_a_crowd_those_who_come_for_a_queue_without_a_line_stand_one_after_the_other() -> None:
+    of = crowd(queue("idle", quota=2), gpus=6)
+    of.put(*(come := [waiting(f"come-{number}", "idle") for number in range(6)]))
+    of.passes(come[0])
+    assert [of.passes(one) for one in come[1:]] == [True, False, False, False, False]
+
+
+def test_in_a_crowd_of_very_many_queues_who_has_come_for_another_one_stands_last() -> None:
+    of = crowd(*(queue(f"idle-{number}", quota=1) for number in range(200)), gpus=20)
+    of.put(one := waiting("one", "idle-0"))
+    assert not of.passes(one)
+    assert lined_up(of).passes(one), "the next look finds that it goes first"
 
 
 def in_line(of: Bench) -> set[str]:

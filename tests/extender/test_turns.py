@@ -25,14 +25,19 @@ def line(*names: str, gpus: int = 1) -> Line:
 
 def ahead(of: Line, name: str, *, alive_only: bool = False, most: int = 8) -> int:
     """The GPUs that are asked for before this workload by requests of at most so many."""
-    kinds = of.ahead(of.place_of(workload(name)), alive_only=alive_only)
-    found = sum_of(kinds, lambda shape, _: shape.gpus <= most)
-    return found.whole // GPU
+    kinds = of.ahead(found(of, workload(name)), alive_only=alive_only)
+    return sum_of(kinds, lambda shape, _: shape.gpus <= most).whole // GPU
 
 
 def everybody_before(of: Line, newcomer: Workload) -> int:
     """The milli-GPUs that are asked for before it."""
-    return sum(kind.asked.whole for kind in of.ahead(of.place_of(newcomer), alive_only=False))
+    return sum(kind.asked.whole for kind in of.ahead(found(of, newcomer), alive_only=False))
+
+
+def found(of: Line, of_whom: Workload) -> int:
+    """Its place, or the end of the line."""
+    place = of.place_of(of_whom)
+    return of.end if place is None else place
 
 
 def test_before_each_are_those_who_stand_before_it() -> None:
@@ -93,17 +98,18 @@ def test_who_comes_goes_before_the_first_of_its_queue_whom_it_ranks_before() -> 
     of = Line(3)
     for name, queue, priority in (("a", "q", 60), ("x", "other", 50), ("c", "q", 40)):
         of.add(workload(name, queue, priority), (pod(name),))
-    of.join(newcomer := workload("b", "q", 50), pod("b"))
-    of.join(newcomer, pod("b"))
+    newcomer = workload("b", "q", 50)
+    of.join(newcomer, pod("b"), found(of, newcomer))
     assert [ahead(of, name) for name in ("a", "x", "c")] == [0, 1, 3]
     assert everybody_before(of, newcomer) == 2 * GPU
 
 
 @pytest.mark.parametrize("queue", ["q", "new"])
-def test_who_comes_last_in_its_queue_or_alone_stands_last(queue: str) -> None:
-    of = line("a", "b")
-    of.join(workload("z", queue, created=9), pod("z"))
-    assert everybody_before(of, workload("z", queue, created=9)) == 2 * GPU
+def test_who_comes_last_in_its_queue_or_alone_has_no_place_in_it(queue: str) -> None:
+    of, last = line("a", "b"), workload("z", queue, created=9)
+    assert of.place_of(last) is None
+    of.join(last, pod("z"), of.end)
+    assert everybody_before(of, last) == 2 * GPU
     assert ahead(of, "b") == 1
 
 

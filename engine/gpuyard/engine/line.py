@@ -82,6 +82,10 @@ class Tree:
         self._found = (leaf, (changes, *head(leaf))) if leaf is not None else None
         return leaf
 
+    def ranks_of(self, leaf: str) -> tuple[Rank, ...]:
+        """The ranks by which this leaf was found last, its own first."""
+        return tuple(self._ranks[account.name][1] for account in self.scratch.accounts.path(leaf))
+
     def _walk(self, head: Head, parent: str) -> str | None:
         children = self._children.get(parent)
         if not children:
@@ -217,6 +221,10 @@ class WaitingLine:
                 self._left -= 1
                 return self._scratch.team(key)
         return None
+
+    def ranks_of(self, team: Team) -> tuple[Rank, ...]:
+        """By which ranks the workload was next that has just been popped: its queue's and those of the queues above."""
+        return self._tree.ranks_of(team.workload.queue or "")
 
     def _take(self, queue: str) -> str:
         key = self._first(queue)[0][3]

@@ -9,13 +9,14 @@ Alive is who is new, was offered nodes a moment ago, or is about to be asked bec
 kube-scheduler, though there is room, never asks about (a volume, a port): those must not starve others.
 
 The line is the engine's. Where few wait it is made anew whenever somebody comes or ends, else at each look of the
-planner; until then who has come stands in it by the order within the queue, or last where nobody of that queue does.
+planner; until then who has come stands in it by the order within the queue, or where that queue would have one more.
 """
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
+from gpuyard.engine.accounts import Accounts
 from gpuyard.engine.constraints import suited
 from gpuyard.engine.gang import Team, starting_chunk
 from gpuyard.engine.line import WaitingLine
@@ -25,6 +26,7 @@ from gpuyard.engine.result import Reason, Waiting
 from gpuyard.engine.rooms import Room
 from gpuyard.engine.settings import Settings
 from gpuyard.engine.snapshot import Snapshot
+from gpuyard.extender.course import Course
 from gpuyard.extender.gatekeeper import Gatekeeper
 from gpuyard.extender.ledger import Entry, Ledger, Phase
 from gpuyard.extender.turns import Ahead, Demand, Line, demand, sum_of
@@ -50,20 +52,24 @@ def line_up(snapshot: Snapshot, settings: Settings) -> Iterator[Line | None]:
     cycle = Cycle(snapshot, settings)
     waiting = WaitingLine(cycle.scratch)
     line = Line(_waiting(snapshot), snapshot.fleet.smallest_gpu)
+    line.course = course = Course(cycle.accounts, snapshot.total)
     for team in cycle.waiting():
         waiting.push(team)
         yield None
     while (next_one := waiting.pop()) is not None:
-        _take_turn(cycle, next_one, line)
+        if (turn := _take_turn(cycle, next_one, line)) is not None:
+            course.add(turn, next_one.workload.queue or "", waiting.ranks_of(next_one))
         yield None
     yield line
 
 
-def _take_turn(cycle: Cycle, team: Team, line: Line) -> None:
+def _take_turn(cycle: Cycle, team: Team, line: Line) -> int | None:
+    """Its place in line, if its bounds let it go."""
     pods, workload = starting_chunk(team, cycle.scratch.waits), team.workload
-    if cycle.starter.refusal(team, pods) is None:
-        cycle.accounts.add(workload.queue or "", cycle.scratch.need(pods), fixed=not workload.preemptible)
-        line.add(workload, tuple(pods))
+    if cycle.starter.refusal(team, pods) is not None:
+        return None
+    cycle.accounts.add(workload.queue or "", cycle.scratch.need(pods), fixed=not workload.preemptible)
+    return line.add(workload, tuple(pods))
 
 
 def is_scarce(snapshot: Snapshot, in_flight: int = 0) -> bool:
@@ -153,14 +159,14 @@ class Outrank:
         if room.is_news:
             self._freed = self._clock()
         own = demand([asker.pod], asker.snapshot.fleet.smallest_gpu)
-        return None if _is_enough(room, self._ahead(line, asker), own) else Waiting(Reason.OUTRANKED)
+        return None if _is_enough(room, self._ahead(line, asker, settings), own) else Waiting(Reason.OUTRANKED)
 
     def rightful(self, asker: Asker, settings: Settings, grace: float, cleared: Mapping[str, Room]) -> list[str]:
         """The nodes that a pod would have itself, were they as empty as this: the others go to who ranks before it."""
         line = self._asked(asker, settings, grace)
         if line is None:
             return list(cleared)
-        ahead, own = self._ahead(line, asker), demand([asker.pod], asker.snapshot.fleet.smallest_gpu)
+        ahead, own = self._ahead(line, asker, settings), demand([asker.pod], asker.snapshot.fleet.smallest_gpu)
         free = _free(asker.snapshot)
         return [node for node, room in cleared.items() if _is_enough(_Cleared(asker, node, room, free), ahead, own)]
 
@@ -177,10 +183,11 @@ class Outrank:
             line.bury(now - grace)
         return line
 
-    def _ahead(self, line: Line, asker: Asker) -> list[Ahead]:
+    def _ahead(self, line: Line, asker: Asker, settings: Settings) -> list[Ahead]:
         """What those ask for who go first."""
         alive_only = self._clock() - self._freed >= self._grace
-        return line.ahead(line.place_of(asker.workload), alive_only=alive_only)
+        place = _place_of(line, asker.workload, asker.pod, asker.snapshot, settings)
+        return line.ahead(place, alive_only=alive_only)
 
     # --- the line, at each event ---
 
@@ -236,7 +243,9 @@ class Outrank:
         alone = workload.governed and pod.shape.wants_gpu and not gang.parts and gang.minimum <= 1
         if not alone or self._keeper.refusal(snapshot, settings, workload, pod) is not None:
             return False
-        line.join(workload, pod)
+        line.join(workload, pod, _place_of(line, workload, pod, snapshot, settings))
+        if line.course is not None:
+            line.course.join(workload.queue or "", snapshot.claim_of(pod), fixed=not workload.preemptible)
         return True
 
     def _wake_up(self, line: Line, entry: Entry | None) -> None:
@@ -247,6 +256,18 @@ class Outrank:
             offered = self._ledger.last_offer(pod)
             if offered is not None:
                 line.sign_of_life(pod.key, offered)
+
+
+def _place_of(line: Line, workload: Workload, pod: Pod, snapshot: Snapshot, settings: Settings) -> int:
+    """The place of somebody in line, or where he goes who has come since it was made."""
+    place = line.place_of(workload)
+    if place is not None:
+        return place
+    if line.course is None or len(snapshot.queues) > MANY:
+        return line.end
+    now = Accounts.of(snapshot, settings.fairshare_k)
+    turn = line.course.turn_after(workload.queue or "", snapshot.claim_of(pod), now)
+    return line.end if turn is None else turn - 1
 
 
 class _Room:

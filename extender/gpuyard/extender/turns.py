@@ -11,10 +11,13 @@ import heapq
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpuyard.engine.model import Pod, Shape, Workload
 from gpuyard.engine.snapshot import claim
+
+if TYPE_CHECKING:
+    from gpuyard.extender.course import Course
 
 AT_ONCE = 100
 """So many are taken for dead within an answer; more would take longer than one may."""
@@ -125,6 +128,8 @@ class Line:
         self._signs: dict[str, float] = {}
         self._mute: AbstractSet[str] = frozenset()
         self._ends: list[tuple[float, str]] = []
+        self.course: Course | None = None
+        """The queues in the order of the turns."""
 
     def turns_of(self, queue: str) -> int:
         """How many of this queue were in line when it was made."""
@@ -139,16 +144,16 @@ class Line:
         """The workload whose place stands and falls with this pod; empty: none."""
         return self._workload_of.get(pod, "")
 
-    def add(self, workload: Workload, pods: tuple[Pod, ...]) -> None:
+    def add(self, workload: Workload, pods: tuple[Pod, ...]) -> int:
         """The next turn, when the line is made; those of one queue come in their order."""
         at = 2 * len(self._places) + 1
         self._put(workload, pods, at)
         self._queues.setdefault(workload.queue or "", []).append((rank(workload), at))
+        return at
 
-    def join(self, workload: Workload, pod: Pod) -> None:
+    def join(self, workload: Workload, pod: Pod, place: int) -> None:
         """Somebody has come who starts alone."""
-        if workload.key not in self._places:
-            self._put(workload, (pod,), self.place_of(workload))
+        self._put(workload, (pod,), place)
 
     def leave(self, workload: str) -> None:
         """Somebody does not wait any more."""
@@ -167,14 +172,19 @@ class Line:
         for key in changed:
             self._count(self._places[self._workload_of[key]], 1)
 
-    def place_of(self, workload: Workload) -> int:
-        """Its place, or where it would go: before the first of its queue whom it goes before, else last."""
+    def place_of(self, workload: Workload) -> int | None:
+        """Its place, or where it would go: before the first of its queue whom it goes before; None: there is none."""
         place = self._places.get(workload.key)
         if place is not None:
             return place.at
         others = self._queues.get(workload.queue or "", [])
         at = bisect_left(others, (rank(workload), 0))
-        return others[at][1] - 1 if at < len(others) else self._size - 1
+        return others[at][1] - 1 if at < len(others) else None
+
+    @property
+    def end(self) -> int:
+        """The place behind all turns."""
+        return self._size - 1
 
     def sign_of_life(self, pod: str, at: float) -> None:
         """kube-scheduler has just offered nodes to this pod, or it is new."""
