@@ -137,7 +137,7 @@ CAUSES: dict[str, dict[str, str]] = {
         f'{BUCKET}{{{JOB},verb="filter",le="0.5"}}': "0+5x60",
         f'{BUCKET}{{{JOB},verb="filter",le="+Inf"}}': "0+5x60",
     },
-    "GpuyardUnreadable": {f'gpuyard_cache_undecodable_total{{{JOB},resource="pods"}}': "0+1x60"},
+    "GpuyardUnreadable": {f'gpuyard_unreadable_objects{{{JOB},pod="a",resource="queues"}}': "1x60"},
     "GpuyardQueueKeptShort": {
         f'gpuyard_queue_fair_share_gpus{{{JOB},queue="a"}}': "4x60",
         f'gpuyard_queue_allocated_gpus{{{JOB},queue="a"}}': "1x60",
@@ -155,7 +155,7 @@ HEALTHY = {
     f'gpuyard_queue_fair_share_gpus{{{JOB},queue="a"}}': "4x60",
     f'gpuyard_queue_allocated_gpus{{{JOB},queue="a"}}': "6x60",
     f'gpuyard_plans_total{{{JOB},phase="reclaim",state="Kept"}}': "0+1x60",
-    f'gpuyard_refused_queues{{{JOB},pod="a"}}': "0x60",
+    f'gpuyard_unreadable_objects{{{JOB},pod="a",resource="queues"}}': "0x60",
 }
 
 
@@ -187,14 +187,6 @@ def test_an_alert_fires_for_its_cause_and_no_other_one_does(tmp_path: Path, aler
     assert code == 0, said
     code, said = promtool_says(tmp_path, given, "")
     assert (code, f"alertname: {alert}" in said) == (1, True), said
-
-
-def test_a_queue_that_was_unreadable_before_the_extender_started_is_told_of(tmp_path: Path) -> None:
-    given = HEALTHY | {f'gpuyard_refused_queues{{{JOB},pod="a"}}': "1x60"}
-    code, said = promtool_says(tmp_path, given, "GpuyardUnreadable")
-    assert code == 0, said
-    code, said = promtool_says(tmp_path, given, "")
-    assert (code, "alertname: GpuyardUnreadable" in said, 'resource="queues"' in said) == (1, True, True), said
 
 
 @pytest.mark.parametrize("alert", [*CAUSES])

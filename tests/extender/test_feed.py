@@ -189,3 +189,25 @@ def test_there_is_one_watch_for_each_kind() -> None:
         "rayclusters",
         "leaderworkersets",
     }
+
+
+def test_what_is_unreadable_now_is_counted_until_it_is_put_right_or_gone() -> None:
+    bench = Bench(node("n1", 4), node("n2"), queue("team"))
+    wrong = pod("p", "team", annotations={"gpu-fraction": "2"})
+    bench.put(node("n1", 8) | HALF_READ)
+    bench.put(node("n2", 8) | HALF_READ)
+    bench.put(wrong)
+    bench.put(queue("team", limit=-2))
+    assert bench.feed.unreadable() == {"nodes": 2, "pods": 1, "queues": 1}
+    bench.put(node("n1", 8))
+    bench.drop(node("n2"))
+    bench.drop(wrong)
+    bench.put(queue("team"))
+    assert bench.feed.unreadable() == {"nodes": 0, "pods": 0, "queues": 0}
+
+
+def test_the_uid_of_a_queue_is_known_while_it_is_there() -> None:
+    bench = Bench(queue("team"))
+    assert list(bench.feed.queue_uids) == ["team"]
+    bench.drop(queue("team"))
+    assert bench.feed.queue_uids == {}

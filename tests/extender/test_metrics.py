@@ -2,7 +2,7 @@
 
 import pytest
 from gpuyard.engine.model import Promise, Shape
-from gpuyard.extender.metrics import LedgerCollector, VerbMetrics
+from gpuyard.extender.metrics import LedgerCollector, UnreadableCollector, VerbMetrics
 from prometheus_client import CollectorRegistry, generate_latest
 
 from tests.extender.builders import Bench, node, pod, queue
@@ -41,3 +41,10 @@ def test_it_is_told_how_many_wait_for_which_reason_and_for_how_many_room_is_kept
 
 def test_no_pod_is_ever_a_label(registry: CollectorRegistry) -> None:
     assert b"ns/" not in generate_latest(registry)
+
+
+def test_what_is_unreadable_is_told_by_kind() -> None:
+    made = CollectorRegistry()
+    made.register(UnreadableCollector(lambda: {"pods": 2, "nodes": 0}))
+    assert made.get_sample_value("gpuyard_unreadable_objects", {"resource": "pods"}) == 2
+    assert made.get_sample_value("gpuyard_unreadable_objects", {"resource": "nodes"}) == 0

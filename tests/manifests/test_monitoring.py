@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from gpuyard.common.metrics import CacheCollector, LeaseCollector, new_registry
-from gpuyard.extender.metrics import LedgerCollector, VerbMetrics
+from gpuyard.extender.metrics import LedgerCollector, UnreadableCollector, VerbMetrics
 from gpuyard.extender.planner.metrics import PlannerMetrics
 
 from tests.extender.builders import Bench
@@ -22,6 +22,7 @@ def families() -> set[str]:
     """The names of all that the extender tells."""
     registry = new_registry("gpuyard-extender")
     registry.register(LedgerCollector(Bench().ledger))
+    registry.register(UnreadableCollector(dict))
     registry.register(CacheCollector([]))
     registry.register(LeaseCollector([]))
     VerbMetrics(registry)

@@ -35,7 +35,7 @@ from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.feed import Feed
 from gpuyard.extender.leadership import LEASE, take_label
 from gpuyard.extender.ledger import Ledger
-from gpuyard.extender.metrics import LedgerCollector, VerbMetrics
+from gpuyard.extender.metrics import LedgerCollector, UnreadableCollector, VerbMetrics
 from gpuyard.extender.planner.capacity import Capacity, keep_watch
 from gpuyard.extender.planner.loop import Planner
 from gpuyard.extender.planner.metrics import PlannerMetrics
@@ -98,6 +98,7 @@ class Extender:
         metrics = VerbMetrics(process.registry)
         self._plan_metrics = PlannerMetrics(process.registry)
         process.registry.register(LedgerCollector(self.ledger))
+        process.registry.register(UnreadableCollector(self.feed.unreadable))
         self.verbs = Verbs(
             self.ledger,
             self.translator,
@@ -185,6 +186,7 @@ class Extender:
             metrics=self._plan_metrics,
             clock=time.monotonic,
             today=time.time,
+            queue_uids=self.feed.queue_uids,
         )
 
     def _set(self, config: ExtenderConfig) -> None:

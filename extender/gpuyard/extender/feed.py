@@ -40,6 +40,10 @@ class Feed:
         self._faults: dict[str, QueueFault] = {}
         self._good: dict[str, objects.QueueSpec | None] = {}
         self._owners: dict[str, Reflector[PodOwner]] = {}
+        self._caches: list[Reflector[Any]] = []
+        self._doubtful: dict[str, set[str]] = {resources.NODES.plural: set(), resources.PODS.plural: set()}
+        self.queue_uids: dict[str, str] = {}
+        """Of the Queue objects, by name: Events name them so."""
 
     def reflectors(self, client: Client) -> list[Reflector[Any]]:
         """The watches that feed the ledger; run each of them."""
@@ -59,7 +63,16 @@ class Feed:
             made.append(reflector)
         self._owners = {kind: self._follow(client, kind) for kind in KINDS}
         self._translator.owners.followed = KINDS.keys()
-        return [*self._owners.values(), *made]
+        self._caches = [*self._owners.values(), *made]
+        return self._caches
+
+    def unreadable(self) -> dict[str, int]:
+        """How many objects of each kind are not read, or not used, as they are written at this moment."""
+        found = {kind: set(names) for kind, names in self._doubtful.items()}
+        found[resources.QUEUES.plural] = set(self._ledger.queue_faults)
+        for cache in self._caches:
+            found.setdefault(cache.address.about, set()).update(cache.unreadable)
+        return {kind: len(names) for kind, names in found.items()}
 
     def _follow(self, client: Client, kind: str) -> Reflector[PodOwner]:
         """The watch for owners of one kind; few clusters have all of them."""
@@ -92,6 +105,7 @@ class Feed:
                     self._look_for(seen.awaits)
             elif change.old is not None:
                 meta = change.old.metadata
+                self._doubt(resources.PODS, meta.key, doubtful=False)
                 self._translator.drop_pod(meta.key)
                 self._ledger.end(meta.key, meta.uid)
 
@@ -133,6 +147,7 @@ class Feed:
         # Of several changes of one node only the last one is still so.
         for name, seen in {_key(change.new or change.old): change.new for change in batch.changes}.items():
             if seen is None:
+                self._doubt(resources.NODES, name, doubtful=False)
                 self._ledger.drop_node(name)
             elif (node := self._read_node(name, seen)) and known.get(name) != node:
                 changed.append(node)
@@ -143,6 +158,7 @@ class Feed:
         """The node; None where its last good state is better."""
         complain = Complaints()
         node = nodes.node(seen, complain)
+        self._doubt(resources.NODES, name, doubtful=bool(complain))
         good = name in self._ledger.snapshot.fleet.nodes
         self._tell(f"node {name}", complain, LAST_GOOD if good else "it counts as far as it can be read")
         return None if complain and good else node
@@ -167,8 +183,10 @@ class Feed:
             earlier.pop(name, None)
             if change.new is None:
                 self._good.pop(name, None)
+                self.queue_uids.pop(name, None)
                 self._ledger.drop_queue(name)
             else:
+                self.queue_uids[name] = change.new.metadata.uid
                 self._put_queue(name, change.new)
         for name, seen in sorted(earlier.items()):
             self._put_queue(name, seen)
@@ -221,8 +239,13 @@ class Feed:
     def _see(self, sightings: list[Sighting]) -> None:
         for seen in sightings:
             self._ledger.see(seen)
+            self._doubt(resources.PODS, seen.pod.key, doubtful=bool(seen.fault))
             if seen.fault:
                 self._report(f"pod {seen.pod.key}: {seen.fault}")
+
+    def _doubt(self, kind: resources.Resource, name: str, *, doubtful: bool) -> None:
+        known = self._doubtful[kind.plural]
+        (known.add if doubtful else known.discard)(name)
 
     def _tell(self, about: str, complaints: Complaints, outcome: str) -> None:
         if complaints:

@@ -1,7 +1,7 @@
 """The extender's own metrics: how it answered, how fast, why it refused, what the ledger holds."""
 
 from collections import Counter as Counted
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from gpuyard.extender.ledger import Ledger, Phase
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -44,12 +44,25 @@ class LedgerCollector(Collector):
         for reason, count in sorted(Counted(self._ledger.asleep.values()).items()):
             refused.add_metric([reason], count)
         kept = GaugeMetricFamily("gpuyard_promises", "Pods for which plans keep room.", len(self._ledger.promises.all))
-        faults = GaugeMetricFamily(
-            "gpuyard_refused_queues", "Queues not used as they are written.", len(self._ledger.queue_faults)
-        )
         used = GaugeMetricFamily("gpuyard_queue_allocated_gpus", "GPUs held by a queue.", labels=["queue"])
         asked = GaugeMetricFamily("gpuyard_queue_requested_gpus", "GPUs held and waited for.", labels=["queue"])
         for name, use in self._ledger.snapshot.use.items():
             used.add_metric([name], use.allocated.gpu / 1000)
             asked.add_metric([name], use.requested.gpu / 1000)
-        yield from (pods, refused, kept, faults, used, asked)
+        yield from (pods, refused, kept, used, asked)
+
+
+class UnreadableCollector(Collector):
+    """Asks at each scrape what is not read as it is written."""
+
+    def __init__(self, unreadable: Callable[[], Mapping[str, int]]) -> None:
+        self._unreadable = unreadable
+
+    def collect(self) -> Iterator[Metric]:
+        """Objects by kind: what is put right counts no longer."""
+        now = GaugeMetricFamily(
+            "gpuyard_unreadable_objects", "Objects not read or used as they are written.", labels=["resource"]
+        )
+        for resource, count in sorted(self._unreadable().items()):
+            now.add_metric([resource], count)
+        yield now

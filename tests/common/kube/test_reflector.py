@@ -262,6 +262,10 @@ async def test_an_object_that_cannot_be_read_keeps_its_last_good_state(wire: Wir
         await watched.until_sizes(a=1, b=2)
         assert any("ns/a cannot be read" in report and "$.size" in report for report in watched.reports)
         assert watched.reflector.counts.undecodable == 1
+        assert watched.reflector.unreadable == {"ns/a"}
+        await wire.put("a", size=3)
+        await watched.until_sizes(a=3, b=2)
+        assert watched.reflector.unreadable == set()
 
 
 async def test_an_object_that_cannot_be_read_does_not_spoil_the_list(wire: Wire, client: Client) -> None:
@@ -270,6 +274,7 @@ async def test_an_object_that_cannot_be_read_does_not_spoil_the_list(wire: Wire,
     async with running(client) as watched:
         await watched.reflector.wait_synced()
         assert watched.sizes == {"ns/b": 2}
+        assert watched.reflector.unreadable == {"ns/a"}
 
 
 async def test_an_object_without_a_name_is_passed_over(wire: Wire, client: Client) -> None:
@@ -289,6 +294,7 @@ async def test_an_unreadable_object_that_is_deleted_is_gone(wire: Wire, client: 
         await wire.remove("a")
         await watched.until_sizes()
         assert watched.told()[-1] == ("uid-a", None)
+        assert watched.reflector.unreadable == set()
 
 
 async def test_a_watch_that_ends_at_once_is_not_repeated_without_pause(wire: Wire, client: Client) -> None:

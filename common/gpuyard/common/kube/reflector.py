@@ -92,6 +92,8 @@ class Reflector(Generic[T]):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.store: dict[str, T] = {}
+        self.unreadable: set[str] = set()
+        """The objects that cannot be read as they are now; of these `store` has the last good state, if any."""
         self.address = address
         self.counts = Counts()
         self.problem = "not listed yet"
@@ -239,6 +241,7 @@ class Reflector(Generic[T]):
 
     def _replace(self, items: list[msgspec.Raw]) -> list[Change[T]]:
         """Make the store equal to a list; what changed on the way, what is gone first."""
+        self.unreadable.clear()
         read = {meta.key: (meta, new) for meta, new in map(self._read_object, items)}
         gone = [old.metadata for key, old in self.store.items() if key not in read]
         return [change for meta in gone for change in self._remove(meta)] + [
@@ -253,8 +256,10 @@ class Reflector(Generic[T]):
             meta = _BARE.decode(raw).metadata
             if meta.name:
                 self.counts.undecodable += 1
+                self.unreadable.add(meta.key)
                 self._report(f"{self.address.about}: {meta.key} cannot be read, its last good state stays: {error}")
             return meta, None
+        self.unreadable.discard(new.metadata.key)
         return new.metadata, new
 
     def _put(self, meta: Identity, new: T | None) -> list[Change[T]]:
@@ -267,6 +272,7 @@ class Reflector(Generic[T]):
         return [Change(old, new)]
 
     def _remove(self, meta: Identity) -> list[Change[T]]:
+        self.unreadable.discard(meta.key)
         old = self.store.pop(meta.key, None)
         return [] if old is None else [Change(old, None)]
 

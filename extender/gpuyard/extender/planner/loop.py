@@ -11,6 +11,7 @@ the ledger before it is written, so no verb gives away what it keeps, and kube-s
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import NoReturn
 
 from gpuyard.common.kube.client import Client, Json
@@ -78,6 +79,7 @@ class Planner:
         metrics: PlannerMetrics,
         clock: Callable[[], float],
         today: Callable[[], float],
+        queue_uids: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._ledger = ledger
         self._config = config
@@ -86,7 +88,7 @@ class Planner:
         self._clock = clock
         self._today = today
         self._store = Store(client)
-        teller = Teller(recorder)
+        self._teller = teller = Teller(recorder, queue_uids, self._queue_of)
         self._waiting = WaitingRoom(teller, clock)
         self._executor = Executor(client, self._store, teller, metrics)
         self._queues = QueueWriter(client)
@@ -167,6 +169,10 @@ class Planner:
     def _waits(self, pod: str) -> bool:
         entry = self._ledger.entries.get(pod)
         return entry is not None and entry.phase is Phase.PENDING
+
+    def _queue_of(self, pod: str) -> str:
+        entry = self._ledger.entries.get(pod)
+        return (entry.seen.workload.queue if entry and entry.seen.workload else "") or ""
 
     def _keep_places(self) -> None:
         kept = tuple(promise(self._runs[name].plan, p) for name in sorted(self._runs) for p in self._runs[name].open)
@@ -282,6 +288,7 @@ class Planner:
             del self._runs[plan.name]
             self._keep_places()
             raise
+        self._teller.begun(run.plan)
         log.info("planned", plan=plan.name, workload=plan.spec.workload, evictions=len(plan.spec.evictions))
         await self._advance(run)
 
