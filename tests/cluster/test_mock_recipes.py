@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from gpuyard.sandbox import Spec, down, up
 
+from tests.documents.blocks import RECIPES, Block, blocks
 from tests.mock.daemons import NAMESPACE, Mock, eventually
-from tests.mock.documents import RECIPES, Block, blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

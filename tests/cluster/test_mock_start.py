@@ -18,8 +18,8 @@ from gpuyard.sandbox import binaries, down, lifecycle
 from gpuyard.sandbox.folders import Folders
 from gpuyard.sandbox.rendering import MANIFESTS
 
+from tests.documents.blocks import START, blocks
 from tests.mock.daemons import free_port
-from tests.mock.documents import START, blocks
 from tests.mock.prometheus import monitor, promtool
 
 if TYPE_CHECKING:

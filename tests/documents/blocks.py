@@ -9,18 +9,21 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import yaml
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 README = ROOT / "README.md"
+START, RECIPES, TOPOLOGY = DOCS / "start.md", DOCS / "mock-recipes.md", DOCS / "mock.md"
 PLAYED = tuple(DOCS / f"{name}.md" for name in ("queues", "coming-from", "operations", "troubleshooting", "real-gpus"))
 """The documents that tests/cluster/test_documents.py plays from the first block to the last, and beside them README."""
 
 PLAYED_IN_PARTS = {
-    DOCS / "start.md": ("test_mock_start.py", "test_sandbox_kind.py"),
-    DOCS / "install.md": ("test_install.py", "test_wiring.py", "test_wiring_kind.py"),
-    DOCS / "mock-recipes.md": ("test_mock_recipes.py",),
+    START: ("test_mock_start.py", "test_sandbox_kind.py"),
+    DOCS / "install.md": ("test_install.py", "test_sandbox_kind.py", "test_wiring.py", "test_wiring_kind.py"),
+    RECIPES: ("test_mock_recipes.py",),
     DOCS / "security.md": ("test_admission.py", "test_wiring_kind.py"),
 }
 """Documents whose sections need clusters of their own: the modules of tests/cluster, which name what they play."""
@@ -57,6 +60,16 @@ class Block(NamedTuple):
         found = _NAME.match(self.text)
         return found[1] if found else ""
 
+    @property
+    def lines(self) -> list[str]:
+        """Its lines, comments taken off."""
+        return [_bare(line) for line in self.text.splitlines()]
+
+    @property
+    def objects(self) -> list[dict[str, Any]]:
+        """The objects of a YAML block that is applied; none of a bare topology."""
+        return [each for each in yaml.safe_load_all(self.text) if "kind" in each]
+
 
 def blocks(document: Path) -> list[Block]:
     """All fenced blocks of a document, with the heading that they are under."""
@@ -67,9 +80,9 @@ def blocks(document: Path) -> list[Block]:
 
 def typed_in(document: Path, section: str) -> list[str]:
     """The lines that are typed in a section, comments taken off."""
-    found = [block.text for block in blocks(document) if (block.language, block.section) == ("sh", section)]
+    found = [block for block in blocks(document) if (block.language, block.section) == ("sh", section)]
     assert found, f"{document.name} has no block to be typed under {section!r}"
-    return [_bare(line) for text in found for line in text.splitlines()]
+    return [line for block in found for line in block.lines]
 
 
 def indented(document: Path) -> list[str]:

@@ -11,8 +11,8 @@ from gpuyard.common.topology.reading import read
 from gpuyard.common.topology.utilization import Script, Span, parse
 from gpuyard.status_updater.pods import UTILIZATION
 
+from tests.documents.blocks import RECIPES, START, TOPOLOGY, Block, blocks
 from tests.house import tree
-from tests.mock.documents import DOCS, RECIPES, START, TOPOLOGY, Block, blocks, commands
 
 DOCUMENTS = (START, TOPOLOGY, RECIPES)
 EVERY = [block for document in DOCUMENTS for block in blocks(document)]
@@ -50,7 +50,7 @@ def test_what_a_pod_in_the_documents_says_of_its_utilization_is_understood(block
 
 def typed(program: str) -> list[str]:
     """Every command of this program that a reader is told to type, in blocks and in sentences."""
-    lines = [line for block in of("sh") for line in commands(block)]
+    lines = [line for block in of("sh") for line in block.lines]
     sentences = re.findall(r"`([^`\n]+)`", "\n".join(document.read_text() for document in DOCUMENTS))
     parts = [part.strip() for line in lines + sentences for part in re.split(r'[;|&]|\$\(|\)"?$', line)]
     return sorted({part for part in parts if part.startswith(f"{program} ")})
@@ -89,13 +89,6 @@ def test_processes_on_one_machine_have_ports_of_their_own() -> None:
     started = [command for line in lines for command in line.split("&") if command.strip()]
     ports = [re.findall(r"--ops-port (\d+)", command) or ["8081"] for command in started]
     assert len(started) == len({port for [port] in ports}) == 3
-
-
-@pytest.mark.parametrize("document", sorted(DOCS.glob("*.md")), ids=lambda path: path.name)
-def test_what_a_document_points_to_is_there(document: str) -> None:
-    path = DOCS / document
-    links = re.findall(r"\]\(([^)#]+)\)", path.read_text())
-    assert [link for link in links if "://" not in link and not (path.parent / link).exists()] == []
 
 
 def test_the_sample_topology_is_read() -> None:
