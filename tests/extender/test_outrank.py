@@ -280,6 +280,15 @@ def test_in_a_crowd_only_those_join_the_line_who_start_alone_and_are_within_thei
     assert in_line(of) - before == {"goes"}
 
 
+def test_in_a_crowd_one_that_comes_with_several_pods_stands_in_line_once() -> None:
+    of = crowd(gpus=39)
+    of.put(group("g", 1, "first"))
+    for number in range(2):
+        of.put(waiting(f"part-{number}", "first", annotations={"pod-group-name": "g"}))
+        of.passes(waiting("second-19", "second", age=5))
+    assert len(in_line(of) & {"part-0", "part-1"}) == 1
+
+
 def test_when_room_becomes_scarce_many_are_lined_up_at_once_but_not_again_and_again() -> None:
     of = Bench(node("n1", 20), queue("first", quota=20), queue("second", quota=0), *first(20), *second(20))
     assert not of.passes(waiting("second-0", "second"))

@@ -14,6 +14,7 @@ planner; until then who has come stands in it by the order within the queue, or 
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from operator import itemgetter
 from typing import NamedTuple
 
 from gpuyard.engine.accounts import Accounts
@@ -29,7 +30,7 @@ from gpuyard.engine.snapshot import Snapshot
 from gpuyard.extender.course import Course
 from gpuyard.extender.gatekeeper import Gatekeeper
 from gpuyard.extender.ledger import Entry, Ledger, Phase
-from gpuyard.extender.turns import Ahead, Demand, Line, demand, sum_of
+from gpuyard.extender.turns import Ahead, Demand, Line, demand, rank, sum_of
 
 FEW = 16
 """So many waiting workloads are lined up within an answer for each newcomer; more would take longer than one may."""
@@ -147,8 +148,7 @@ class Outrank:
         self._known = frozenset(key for names in snapshot.waiting.values() for key in names)
         self._cut = {queue for queue, names in snapshot.waiting.items() if len(names) > line.turns_of(queue)}
         self._missed = None
-        for key in missed or ():
-            self._follow(line, key, self._ledger.snapshot, settings)
+        self._follow(line, missed or (), self._ledger.snapshot, settings)
 
     def outranked(self, asker: Asker, settings: Settings, grace: float) -> Waiting | None:
         """Why a pod that could go has to wait for others, if it has to."""
@@ -206,8 +206,7 @@ class Outrank:
                 pass
             return self._line
         if (line := self._line) is not None:
-            for key in touched:
-                self._follow(line, key, asker.snapshot, settings)
+            self._follow(line, touched, asker.snapshot, settings)
         return line
 
     def _is_to_be_made(self, snapshot: Snapshot, touched: Collection[str]) -> bool:
@@ -226,27 +225,34 @@ class Outrank:
         workload = entry.seen.pod.workload
         return entry.phase is Phase.PENDING and bool(workload) and workload not in self._known
 
-    def _follow(self, line: Line, key: str, snapshot: Snapshot, settings: Settings) -> None:
-        """Something has happened to a pod."""
-        entry, workload = self._ledger.entries.get(key), line.workload_of(key)
-        if entry is None or entry.phase is not Phase.PENDING:
-            line.leave(workload)
-        elif workload or self._joins(line, entry, snapshot, settings):
+    def _follow(self, line: Line, touched: Iterable[str], snapshot: Snapshot, settings: Settings) -> None:
+        """Something has happened to these pods."""
+        come = {}
+        for key in touched:
+            entry, workload = self._ledger.entries.get(key), line.workload_of(key)
+            if entry is None or entry.phase is not Phase.PENDING:
+                line.leave(workload)
+            elif workload:
+                self._wake_up(line, entry)
+            elif (one := entry.seen.workload) and self._may_join(line, one, entry.seen.pod, snapshot, settings):
+                come[one.key] = (rank(one), one, entry)
+        for _, newcomer, entry in sorted(come.values(), key=itemgetter(0)):
+            self._join(line, newcomer, entry.seen.pod, snapshot, settings)
             self._wake_up(line, entry)
 
-    def _joins(self, line: Line, entry: Entry, snapshot: Snapshot, settings: Settings) -> bool:
+    def _may_join(self, line: Line, workload: Workload, pod: Pod, snapshot: Snapshot, settings: Settings) -> bool:
         """Whether a pod stands in line from now on: one that starts alone, and that its bounds let go."""
-        workload, pod = entry.seen.workload, entry.seen.pod
-        if workload is None or workload.queue in self._cut or workload.key in self._known or not pod.waits:
+        if workload.queue in self._cut or workload.key in self._known or workload.key in line or not pod.waits:
             return False
         gang = workload.gang
         alone = workload.governed and pod.shape.wants_gpu and not gang.parts and gang.minimum <= 1
-        if not alone or self._keeper.refusal(snapshot, settings, workload, pod) is not None:
-            return False
+        return alone and self._keeper.refusal(snapshot, settings, workload, pod) is None
+
+    @staticmethod
+    def _join(line: Line, workload: Workload, pod: Pod, snapshot: Snapshot, settings: Settings) -> None:
         line.join(workload, pod, _place_of(line, workload, pod, snapshot, settings))
         if line.course is not None:
             line.course.join(workload.queue or "", snapshot.claim_of(pod), fixed=not workload.preemptible)
-        return True
 
     def _wake_up(self, line: Line, entry: Entry | None) -> None:
         """Tell the line when a pod gave its last sign of life."""

@@ -131,6 +131,9 @@ class Line:
         self.course: Course | None = None
         """The queues in the order of the turns."""
 
+    def __contains__(self, workload: object) -> bool:
+        return workload in self._places
+
     def turns_of(self, queue: str) -> int:
         """How many of this queue were in line when it was made."""
         return len(self._queues.get(queue, ()))

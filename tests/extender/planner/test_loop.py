@@ -2,116 +2,19 @@
 
 import asyncio
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import pytest
 from gpuyard.common.kube.errors import UnreachableError
 from gpuyard.common.settings import Span
 from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.config import Planner as PlannerConfig
-from gpuyard.extender.outrank import Outrank
 from gpuyard.extender.planner import loop
-from gpuyard.extender.planner.capacity import Capacity
 from gpuyard.extender.planner.inheriting import REFUSED_AFTER, SHUT_AFTER, TELL_AGAIN
-from gpuyard.extender.planner.loop import Planner
-from gpuyard.extender.planner.metrics import PlannerMetrics
-from prometheus_client import CollectorRegistry
 
-from tests.extender.builders import Bench, Json, node, pod, queue
-from tests.extender.planner.builders import BUSY, TWO_BUDGETS, Api, error
-
-if TYPE_CHECKING:
-    from gpuyard.common.kube.client import Client
-    from gpuyard.common.kube.events import Recorder
-    from gpuyard.common.kube.objects import ObjectReference
-
-PLANS = "/apis/gpuyard.io/v1alpha1/plans/"
-
-
-class Ear:
-    """Hears events."""
-
-    def __init__(self) -> None:
-        self.heard: list[tuple[str, str]] = []
-
-    def emit(self, regarding: "ObjectReference", reason: str, note: str, **_: str) -> None:
-        assert note
-        self.heard.append((regarding.name, reason))
-
-
-class Stage:
-    """A bench with a planner, and an API server that does what it is told at once."""
-
-    def __init__(self, *things: Json) -> None:
-        self.bench = Bench(*things)
-        self.api = Api()
-        self.ear = Ear()
-        for thing in things:
-            if thing["kind"] in ("Pod", "Queue"):
-                self.api.put(path(thing), thing)
-        self.outrank = Outrank(
-            self.bench.ledger,
-            clock=lambda: self.bench.now,
-            today=lambda: self.bench.today,
-        )
-        self.planner = self.another()
-
-    def another(self) -> Planner:
-        """A planner that has just begun to lead."""
-        return Planner(
-            cast("Client", self.api),
-            self.bench.ledger,
-            self.bench.translator,
-            lambda: self.bench.config,
-            self.outrank,
-            recorder=cast("Recorder", self.ear),
-            capacity=Capacity(),
-            metrics=PlannerMetrics(CollectorRegistry()),
-            clock=lambda: self.bench.now,
-            today=lambda: self.bench.today,
-        )
-
-    async def look(self, *, after: float = 1) -> None:
-        self.bench.now += after
-        self.bench.today += after
-        await self.planner.look()
-
-    def submit(self, *things: Json) -> None:
-        for thing in things:
-            self.api.put(path(thing), thing)
-        self.bench.put(*things)
-
-    def gone(self, thing: Json) -> None:
-        """A pod that was evicted has left."""
-        self.api.objects.pop(path(thing))
-        self.bench.drop(thing)
-
-    def evicted(self) -> list[str]:
-        return [one.split("/")[-2] for one in self.api.wrote("create") if one.endswith("/eviction")]
-
-    def plans(self) -> list[Json]:
-        return [one for name, one in self.api.objects.items() if name.startswith(PLANS)]
-
-    def states(self) -> list[str]:
-        return [one.get("status", {}).get("state", "Running") for one in self.plans()]
-
-    def kept(self) -> dict[str, str]:
-        return {one.pod.removeprefix("ns/"): one.node for one in self.bench.ledger.promises.all}
-
-
-def path(thing: Json) -> str:
-    if thing["kind"] == "Queue":
-        return f"/apis/scheduling.run.ai/v2/queues/{thing['metadata']['name']}"
-    return f"/api/v1/namespaces/ns/pods/{thing['metadata']['name']}"
-
-
-def running(name: str, queue: str, gpus: int, on: str, *, age: int = 0) -> Json:
-    return pod(name, queue, gpus, on=on, created=f"2026-01-01T00:00:{age:02}Z")
-
-
-def eviction(name: str) -> tuple[str, str]:
-    return "create", f"/api/v1/namespaces/ns/pods/{name}/eviction"
-
+from tests.extender.builders import Json, node, pod, queue
+from tests.extender.planner.builders import BUSY, TWO_BUDGETS, error
+from tests.extender.planner.stage import PLANS, Stage, eviction, path, running
 
 OLD, NEW = running("old", "lent", 4, "n1", age=1), running("new", "lent", 4, "n1", age=2)
 CLAIM = pod("claim", "own", 4)
