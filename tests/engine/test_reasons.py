@@ -58,6 +58,19 @@ def test_for_another_pod_than_the_one_that_no_eviction_helps_room_is_made() -> N
     assert told.final["ns/a-2"].state is FinalState.RUNNING
 
 
+def test_what_the_engine_itself_has_against_all_nodes_is_told_before_kube_schedulers_word() -> None:
+    elsewhere = Shape(gpus=1, selector=(("zone", "b"),))
+    some = yard().nodes(1).queue("a", quota=8).queue("b").running("b", count=8).pending("a", shape=elsewhere)
+    assert settle(vain(some), Settings()).pending["ns/a-1"].reason is Reason.NO_NODE_FITS
+
+
+def test_a_pod_that_is_not_counted_on_because_no_eviction_helps_waits_for_that_reason() -> None:
+    none = Offer(nodes=frozenset(), in_vain=IN_VAIN)
+    snapshot = yard().nodes(1).queue("a").pending("a").snapshot().with_offer("ns/a-1", none)
+    told = settle(snapshot, Settings()).pending["ns/a-1"]
+    assert told == Waiting(Reason.REFUSED_BY_SCHEDULER, Verdict(said=IN_VAIN))
+
+
 def test_nobody_is_moved_for_a_pod_that_no_eviction_helps() -> None:
     some = yard().nodes(2, gpus=2).queue("a", quota=4).queue("b", quota=4)
     some = some.running("b", on="node-1").running("b", on="node-2").pending("a", gpus=2)

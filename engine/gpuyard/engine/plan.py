@@ -167,11 +167,7 @@ class Cycle:
         started = self.starter.start(team, pods)
         if started:
             self._started(team, pods)
-        elif (
-            self._moves_others
-            and self._may_consolidate(team)
-            and not (self._is_delayed(team) or self._is_in_vain(team))
-        ):
+        elif self._moves_others and self._may_consolidate(team) and not self._is_delayed(team):
             rules = self._consolidation((yield from self._line_up()))
             found = yield from self._search(rules, team)
             if found is not None:
@@ -238,10 +234,12 @@ class Cycle:
         yield from self._search_all("preempt", self._may_preempt, self._preemption)
 
     def _search(self, rules: Rules, team: Team) -> Generator[None, None, Trial | None]:
-        """Look for victims; for pods that nodes would not even hold without any of them nobody need be tried."""
+        """Look for victims, unless nodes would not even hold the pods without any of them, or it would not help."""
         for pod in starting_chunk(team, self.scratch.wants_place):
             if not (yield from self._clearing.could_hold(pod.shape, self.placer.nodes_for(pod))):
                 return None
+        if self._is_in_vain(team):
+            return None
         return (yield from Search(self.scratch, self.starter, rules, self._reporter, team).solve())
 
     def _search_all(self, phase: Phase, gate: Callable[[Team], bool], make: Callable[[Backlog], Rules]) -> Steps:
@@ -253,7 +251,7 @@ class Cycle:
         while (team := line.pop()) is not None:
             yield
             scope = "" if phase == "consolidate" else team.workload.queue or ""
-            if not gate(team) or self._is_hopeless(team):
+            if not gate(team) or self._is_delayed(team):
                 continue
             like = harder.failed_before(team, scope)
             if like is not None:
@@ -302,10 +300,6 @@ class Cycle:
             facts = Until(until=until, who=team.workload.key)
             self.hindered[team.workload.key] = Waiting(Reason.PREEMPTION_DELAY, facts)
         return until is not None
-
-    def _is_hopeless(self, team: Team) -> bool:
-        """Whether nobody is to lose a place for a workload, or not yet."""
-        return self._is_delayed(team) or self._is_in_vain(team)
 
     def _is_in_vain(self, team: Team) -> bool:
         """Whether kube-scheduler says of a pod that is to start that no eviction would help it."""

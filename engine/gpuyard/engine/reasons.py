@@ -23,7 +23,7 @@ from gpuyard.engine.gang import Team, starting_chunk
 from gpuyard.engine.model import GPU, RESOURCES, UNLIMITED, Node, Pod, Shape, State
 from gpuyard.engine.placement import Nodes
 from gpuyard.engine.plan import Cycle
-from gpuyard.engine.result import Clearing, Gap, Kept, NodeCounts, Reason, Share, Waiting
+from gpuyard.engine.result import Clearing, Gap, Kept, NodeCounts, Reason, Share, Verdict, Waiting
 from gpuyard.engine.rooms import Room
 from gpuyard.engine.scratch import Status
 from gpuyard.engine.snapshot import Snapshot
@@ -119,6 +119,8 @@ class Teller:
             standing, offer = self._cycle.standing.get(pod.key), self._cycle.snapshot.offers.get(pod.key)
             if standing is not None and offer is not None and standing.node in offer.refused:
                 return Waiting(Reason.REFUSED_BY_SCHEDULER, Kept(node=standing.node, since=offer.since))
+            if offer is not None and offer.nodes is not None and offer.in_vain:
+                return Waiting(Reason.REFUSED_BY_SCHEDULER, Verdict(said=offer.in_vain))
         return None
 
     def _clearing(self, node: str) -> Clearing:

@@ -177,6 +177,7 @@ async def test_nobody_is_evicted_for_a_pod_that_has_no_volume() -> None:
     for _ in range(5):
         await stage.look(after=100)
     assert (stage.evicted(), stage.plans()) == ([], [])
+    assert ("claim", "RefusedByScheduler") in stage.ear.heard
     stage.bench.put(pod("claim", "own", 4, verdict=NO_ROOM))
     await stage.look()
     assert stage.evicted() == ["new"], "its volume is there now"

@@ -90,6 +90,7 @@ def test_whom_no_eviction_helps_waits_for_another_word_of_kube_scheduler() -> No
     entries = known(verdict="no volume")
     refusals.renew(entries, 0)
     assert refusals.blocked(10 * LONGEST, 10) == {"ns/a"}
+    assert refusals.offers(1, GRACE, today=TODAY)["ns/a"].in_vain == "no volume"
     assert not refusals.has_news(entries)
     said = known(verdict="no room")
     assert refusals.has_news(said)

@@ -15,7 +15,7 @@ from collections.abc import Set as AbstractSet
 
 import msgspec
 from gpuyard.engine.kube.times import moment
-from gpuyard.engine.kube.verdicts import evictions_may_help
+from gpuyard.engine.kube.verdicts import causes, evictions_may_help
 from gpuyard.engine.model import Offer
 from gpuyard.extender.ledger import Entry
 from gpuyard.extender.planner.plans import Plan
@@ -123,6 +123,8 @@ class Refusals:
     def offers(self, now: float, grace: float, *, today: int) -> Mapping[str, Offer]:
         """The engine's view of all of it."""
         made = {key: Offer(nodes=frozenset(), since=today) for key in self.blocked(now, grace)}
+        for key, barred in self._barred.items():
+            made[key] = Offer(nodes=frozenset(), since=today, in_vain=causes(barred.verdict or ""))
         for key, one in self._struck.items():
             if now < one.until:
                 nodes: frozenset[str] | None = frozenset() if one.times > 1 else None
