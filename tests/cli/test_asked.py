@@ -49,7 +49,7 @@ def test_pods_are_meant_by_name_or_by_what_makes_them(text: str, pods: list[str]
     ("text", "why"),
     [
         ("a/trian", "there is no such pod in the input; did you mean a/train?"),
-        ("zzz", "there is no such pod in the input, say NAMESPACE/NAME"),
+        ("zzz", "there is no such pod in the input, nor anything of that name that makes pods"),
         ("a/web", "it may be a/Deployment/web or a/StatefulSet/web: say which"),
         ("job/same", "it may be a/Job/same or b/Job/same: say which"),
     ],

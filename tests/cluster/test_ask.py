@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,10 +31,14 @@ def team(yard: Yard) -> str:
 
 def gpuyard(*arguments: str | Path, code: int = 0) -> str:
     """What the command says, run as users run it."""
-    command = [sys.executable, "-m", "gpuyard.cli", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = run(*arguments)
     assert done.returncode == code, done.stderr + done.stdout
     return done.stdout
+
+
+def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "gpuyard.cli", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
 def ask(yard: Yard, *arguments: str | Path, code: int = 0) -> str:
@@ -53,6 +58,33 @@ def test_explain_says_why_in_both_their_words_and_its_advice_makes_the_pod_run(y
     assert any(f"raise the limit of queue {team} from 2 GPUs to 3 GPUs" in line for line in told["advice"])
     yard.queue("team", limit=3)
     yard.until(lambda: "waits" in yard.placed(), 30, "it runs as advised")
+
+
+@pytest.fixture
+def member(yard: Yard, tmp_path: Path) -> Path:
+    """The kubeconfig of somebody who may look at the pods of the namespace and at nothing else."""
+    kubectl, namespace = yard.cluster.kubectl, f"--namespace={yard.namespace}"
+    kubectl("create", "serviceaccount", "member", namespace)
+    kubectl(
+        "create", "rolebinding", "member", "--clusterrole=view", f"--serviceaccount={yard.namespace}:member", namespace
+    )
+    config = yaml.safe_load(yard.cluster.kubeconfig.read_text())
+    config["users"][0]["user"] = {"token": kubectl("create", "token", "member", namespace).strip()}
+    path = tmp_path / "kubeconfig"
+    path.write_text(json.dumps(config))
+    return path
+
+
+@pytest.mark.usefixtures("team")
+def test_who_may_look_at_his_namespace_only_is_told_what_the_pod_and_its_events_say(yard: Yard, member: Path) -> None:
+    asked = ("explain", "pod/waits", "-n", yard.namespace, "--kubeconfig", member, "-o", "json")
+    # Neither the right nor the Event is there at once.
+    yard.until(lambda: "OverLimit" in run(*asked).stdout, 60, "the Event is told")
+    told = json.loads(gpuyard(*asked))
+    assert "has a limit of 2 GPUs (2 GPUs in use, 1 GPU asked for)" in told["message"]
+    assert told["kubeScheduler"]["message"] == yard.verdicts()["waits"]
+    gpuyard("explain", "pod/other", "-n", yard.namespace, "--kubeconfig", member, code=2)
+    gpuyard("top", "--kubeconfig", member, code=3)
 
 
 def test_top_counts_what_is_used_and_what_waits(yard: Yard, team: str) -> None:

@@ -38,7 +38,7 @@ def _one(teams: Mapping[Name, Sequence[str]], text: str) -> Name:
         raise Unknown(text, f"it may be {' or '.join(sorted('/'.join(name) for name in found))}: say which")
     if not found:
         near = get_close_matches(text, {f"{namespace}/{name}" for namespace, _, name in teams}, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ", say NAMESPACE/NAME"
+        hint = f"; did you mean {near[0]}?" if near else ", nor anything of that name that makes pods"
         raise Unknown(text, f"there is no such pod in the input{hint}")
     return found[0]
 

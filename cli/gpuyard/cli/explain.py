@@ -1,15 +1,18 @@
 """`gpuyard explain`: why is my pod pending?"""
 
 from difflib import get_close_matches
+from time import time
 
 import click
-from gpuyard.cli.asked import Unknown
-from gpuyard.cli.calling import BAD_INPUT, end, reaching
-from gpuyard.cli.looking import Look, decided, look, reasoned
+from gpuyard.cli.asked import POD, Unknown
+from gpuyard.cli.calling import BAD_INPUT, calling, end, reaching
+from gpuyard.cli.glimpse import glimpse
+from gpuyard.cli.looking import Look, decided, look_with, reasoned
 from gpuyard.cli.output import page
-from gpuyard.cli.situation import page_of, situation
+from gpuyard.cli.situation import Situation, glimpse_of, page_of, situation
 from gpuyard.common.formats import formatted, show
-from gpuyard.common.kube.client import Json
+from gpuyard.common.kube.client import Client, Json
+from gpuyard.common.kube.errors import AccessError, ApiError
 from gpuyard.engine.snapshot import Snapshot
 
 _POD = ("", "pod", "pods", "po")
@@ -24,10 +27,23 @@ def explain(kubeconfig: str, context: str, thing: str, namespace: str, output: s
     """Why a pod waits, since when and for what, kube-scheduler's own last word, and what would help.
 
     KIND/NAME is pod/NAME, or job/NAME, deployment/NAME, ...: of its pods the first one that waits. What would help was
-    tried on the cluster as it is: with that change and no other the pod runs.
+    tried on the cluster as it is: with that change and no other the pod runs. Who may look at the namespace only is
+    told what the pod and its Events say.
     """
     kind, name = kind_and_name(thing)
-    seen = look(kubeconfig, context)
+    named = f"{POD if kind in _POD else kind}/{name}"
+
+    async def work(client: Client) -> Look | Situation:
+        try:
+            return await look_with(client)
+        except AccessError as error:
+            there = namespace or client.access.namespace
+            return await _glimpse(client, there, named, error)
+
+    seen = calling(work, kubeconfig, context)
+    if isinstance(seen, Situation):
+        show(seen, output, lambda: glimpse_of(seen, int(time()), page()))
+        return
     namespace = namespace or seen.namespace
     snapshot, team = _pod(seen, namespace, name) if kind in _POD else _team(seen, namespace, thing)
     outcome = decided(snapshot, seen.settings)
@@ -38,6 +54,20 @@ def explain(kubeconfig: str, context: str, thing: str, namespace: str, output: s
     reasons = reasoned(snapshot, seen.settings, key, outcome)
     found = situation(_raw(seen)[key], snapshot, outcome, reasons)
     show(found, output, lambda: page_of(found, reasons, snapshot, page()))
+
+
+async def _glimpse(client: Client, namespace: str, named: str, error: AccessError) -> Situation:
+    try:
+        found = await glimpse(client, namespace, f"{namespace}/{named}".lower())
+    except Unknown:
+        end(
+            f"there is no pod of {named.lower()}; `kubectl get pods -n {namespace}` names those that there are",
+            BAD_INPUT,
+        )
+    except ApiError:
+        raise error from None
+    click.echo(f"{error}; so what follows is what the pod and its Events say, without what would help", err=True)
+    return found
 
 
 def kind_and_name(thing: str) -> tuple[str, str]:

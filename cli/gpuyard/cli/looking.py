@@ -50,11 +50,12 @@ class Look(NamedTuple):
 
 def look(kubeconfig: str, context: str) -> Look:
     """Look at the cluster; the command ends with the reason if that cannot be done."""
+    return calling(look_with, kubeconfig, context)
 
-    async def work(client: Client) -> Look:
-        return Look(await survey(client), client.access.namespace, await settings(client))
 
-    return calling(work, kubeconfig, context)
+async def look_with(client: Client) -> Look:
+    """Look at the cluster; raises `AccessError` where we may not."""
+    return Look(await survey(client), client.access.namespace, await settings(client))
 
 
 def sound(things: list[Json], decides: Settings) -> bytes:

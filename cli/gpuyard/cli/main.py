@@ -1,6 +1,7 @@
 """The command `gpuyard`. A sub-command is imported when it is called: help must not cost what planning costs."""
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from importlib import import_module
 from typing import NamedTuple
 
@@ -42,6 +43,14 @@ class LazyGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """The names of the commands, in the order of the table."""
         return list(self._parts)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is called; of a word that is none it tells which one may be meant."""
+        if args and args[0] not in self._parts and (near := get_close_matches(args[0], self._parts, n=1)):
+            ctx.fail(f"No such command {args[0]!r}; did you mean {near[0]}?")
+        return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """The command of this name."""

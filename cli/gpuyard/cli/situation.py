@@ -136,10 +136,16 @@ def page_of(found: Situation, explanation: Explanation, snapshot: Snapshot, page
     return "\n\n".join([stands, *more]) + "\n"
 
 
-def _lines(found: Situation, now: int) -> Iterator[str]:
+def glimpse_of(found: Situation, now: int, page: Page) -> str:
+    """For people, where nothing but the pod itself could be looked at."""
+    return listed(found.pod, "cyan", list(_lines(found, now, whole=False)), page) + "\n"
+
+
+def _lines(found: Situation, now: int, *, whole: bool = True) -> Iterator[str]:
     where = f" on {found.node}" if found.node else ""
     yield f"{found.state}{where}{_since(found.since, now)}"
-    yield f"queue {found.queue}" if found.queue else "not governed: no queue of ours decides about it"
+    if found.queue or whole:  # else its PodGroup may name one
+        yield f"queue {found.queue}" if found.queue else "not governed: no queue of ours decides about it"
     if found.reason:
         yield f"it waits: {found.reason}: {found.message}"
     for what in found.waits_for:

@@ -1,0 +1,73 @@
+"""How a pod stands for who may look at its namespace only: what it says itself, and what its Events say.
+
+That is the reason with the numbers of when it was told. What would help needs a look at the whole cluster.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from gpuyard.cli.asked import meant
+from gpuyard.cli.situation import Situation, last_word
+from gpuyard.common.kube.client import Client, Json, Selector
+from gpuyard.common.kube.errors import ApiError
+from gpuyard.common.kube.resources import PODS, Resource
+from gpuyard.engine.kube.objects import Object
+from gpuyard.engine.kube.workloads import QUEUE, RUNAI_QUEUE
+from gpuyard.engine.result import Reason
+
+EVENTS = Resource("v1", "events", "Event")
+"""In the older API: that is the one which Kubernetes' own role `view` reads."""
+
+TELLER = "gpuyard.io/extender"
+_REASONS = frozenset(Reason)
+
+
+async def glimpse(client: Client, namespace: str, name: str) -> Situation:
+    """How the pod of this name stands, or of several the first one that waits; raises `Unknown` where there is none."""
+    items = await client.items(PODS.within(namespace))
+    pods = {f"{pod['metadata']['namespace']}/{pod['metadata']['name']}": pod for pod in items}
+    [team] = meant([msgspec.convert(pod, Object) for pod in items], [name]).values()
+    waiting = [key for key in team if not pods[key]["spec"].get("nodeName")]
+    key = (waiting or team)[0]
+    said = _last(await _events(client, pods[key])) if key in waiting else {}
+    return _situation(key, pods[key], said)
+
+
+async def _events(client: Client, pod: Json) -> list[Json]:
+    about = f"involvedObject.uid={pod['metadata']['uid']}"
+    try:
+        return await client.items(EVENTS.within(pod["metadata"]["namespace"]), Selector(fields=about))
+    except ApiError as error:
+        if not error.forbidden:
+            raise
+        return []
+
+
+def _last(events: Iterable[Json]) -> Json:
+    """The last Event by which the extender says why the pod waits; empty: there is none, they are kept for an hour."""
+    told = [one for one in events if one.get("reportingComponent") == TELLER and one.get("reason") in _REASONS]
+    return max(told, key=_at, default={})
+
+
+def _at(event: Json) -> str:
+    moment: Any = (event.get("series") or {}).get("lastObservedTime") or event.get("eventTime")
+    return str(moment or "")
+
+
+def _situation(key: str, pod: Json, said: Json) -> Situation:
+    labels, word = pod["metadata"].get("labels") or {}, last_word(pod)
+    return Situation(
+        pod=key,
+        queue=labels.get(QUEUE) or labels.get(RUNAI_QUEUE) or "",
+        state="Gated" if pod["spec"].get("schedulingGates") else (pod.get("status") or {}).get("phase") or "Pending",
+        node=pod["spec"].get("nodeName") or "",
+        since=word.since if word else pod["metadata"].get("creationTimestamp") or "",
+        reason=said.get("reason") or "",
+        message=said.get("message") or "",
+        waits_for=[],
+        kube_scheduler=word,
+        queues=[],
+        nodes=[],
+        advice=[],
+    )

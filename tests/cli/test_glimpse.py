@@ -1,0 +1,78 @@
+"""What may be told of a pod by who may look at its namespace only; with real rights: tests/cluster/test_ask.py."""
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+from gpuyard.cli.asked import Unknown
+from gpuyard.cli.glimpse import EVENTS, glimpse
+from gpuyard.cli.situation import Situation
+from gpuyard.common.kube.client import Client, Selector
+from gpuyard.common.kube.errors import ApiError
+from gpuyard.common.kube.resources import Address
+
+from tests.engine.kube.written import Json, meta, pod, with_meta
+
+WAITS = with_meta(pod("b", namespace="ns"), uid="b", ownerReferences=[{"kind": "Job", "name": "train"}])
+RUNS = with_meta(pod("a", on="n", namespace="ns"), uid="a", ownerReferences=[{"kind": "Job", "name": "train"}])
+
+
+def event(reason: str, at: str, of: str = "gpuyard.io/extender", **more: object) -> Json:
+    return {"reason": reason, "message": f"{reason} at {at}", "eventTime": at, "reportingComponent": of} | more
+
+
+class Api:
+    """Pods of one namespace, and the Events on each of them."""
+
+    def __init__(self, pods: list[Json], *events: Json, forbidden: bool = False) -> None:
+        self.pods, self.events, self.forbidden = pods, list(events), forbidden
+
+    async def items(self, address: Address, selector: Selector = Selector()) -> list[Json]:  # noqa: B008 - as the client
+        if address != EVENTS.within("ns"):
+            return self.pods
+        if self.forbidden:
+            raise ApiError("events", 403, "Forbidden", "you may not")
+        assert selector.fields == "involvedObject.uid=b"
+        return self.events
+
+
+def seen(name: str, *events: Json, pods: tuple[Json, ...] = (RUNS, WAITS), **more: Any) -> Situation:  # noqa: ANN401
+    return asyncio.run(glimpse(cast("Client", Api([*pods], *events, **more)), "ns", name))
+
+
+def test_a_pod_that_waits_says_its_queue_and_what_the_extender_told_last() -> None:
+    found = seen("ns/b", event("OverLimit", "2026-01-01T00:00:00Z"), event("Outranked", "2026-01-01T00:01:00Z"))
+    assert (found.pod, found.queue, found.state) == ("ns/b", "team-a", "Pending")
+    assert (found.reason, found.message) == ("Outranked", "Outranked at 2026-01-01T00:01:00Z")
+
+
+def test_an_event_that_was_told_again_counts_from_then() -> None:
+    again = event("OverLimit", "2026-01-01T00:00:00Z", series={"lastObservedTime": "2026-01-01T01:00:00Z"})
+    assert seen("ns/b", again, event("Outranked", "2026-01-01T00:01:00Z")).reason == "OverLimit"
+
+
+@pytest.mark.parametrize(
+    "other", [event("FailedScheduling", "2026", of="default-scheduler"), event("Evicted", "2026"), {}]
+)
+def test_what_others_tell_and_what_is_over_is_no_reason(other: Json) -> None:
+    assert seen("ns/b", other).reason == ""
+
+
+def test_without_the_right_to_read_events_the_rest_is_told() -> None:
+    assert (found := seen("ns/b", forbidden=True)).reason == ""
+    assert found.queue == "team-a"
+
+
+def test_of_a_job_it_is_the_pod_that_waits() -> None:
+    assert seen("ns/job/train").pod == "ns/b"
+
+
+def test_a_pod_that_runs_or_is_gated_says_so() -> None:
+    gated = with_meta(pod("g", namespace="ns", schedulingGates=[{"name": "x"}]), uid="b")
+    assert (seen("ns/a").state, seen("ns/a").node) == ("Running", "n")
+    assert seen("ns/g", pods=(gated,)).state == "Gated"
+
+
+def test_where_there_is_no_such_pod_that_is_told() -> None:
+    with pytest.raises(Unknown):
+        seen("ns/pod/c", pods=(with_meta(WAITS, **meta("d", "ns")),))
