@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -184,6 +185,21 @@ def test_of_many_names_each_is_found_however_many_are_asked_for() -> None:
     for others in (["node-100", "ode-1", 'node-1", "node-2'], ["node-200"]):
         assert [name for name in (*others, *MANY) if name in offered] == MANY
     assert (list(offered), len(offered)) == (MANY, 100)
+
+
+THOUSANDS = [f"node-{number:04}" for number in range(2000)]
+
+
+def test_thousands_of_names_come_once_each_in_their_order_however_far_one_looks() -> None:
+    offered = named(*THOUSANDS, *THOUSANDS[:5])
+    assert list(islice(offered, 3)) == THOUSANDS[:3]
+    assert (list(offered), len(offered)) == (THOUSANDS, 2000)
+
+
+def test_thousands_of_names_with_something_else_among_them_are_an_error_once_all_are_asked_for() -> None:
+    offered = named(text=json.dumps([*THOUSANDS, 5]).encode())
+    with pytest.raises(WireError, match="NodeNames"):
+        len(offered)
 
 
 def test_names_that_are_written_with_escapes_are_read_as_what_they_mean() -> None:

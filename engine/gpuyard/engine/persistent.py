@@ -17,28 +17,31 @@ _LAST = _PARTS - 1
 class PersistentMap(Mapping[K, V]):
     """Entries in parts by their hash; equal parts of two mappings are one and the same. Made by `changed` alone."""
 
-    __slots__ = ("_parts",)
+    __slots__ = ("_parts", "_size")
 
     def __init__(self) -> None:
         self._parts: list[dict[K, V]] = [{}] * _PARTS
+        self._size = 0
 
     def changed(self, changes: Mapping[K, V | None]) -> "PersistentMap[K, V]":
         """With these entries, and without those whose value is None."""
         if not changes:
             return self
-        parts = self._parts.copy()
+        parts, size = self._parts.copy(), self._size
         mine: list[dict[K, V] | None] = [None] * _PARTS
         for key, value in changes.items():
             n = hash(key) & _LAST
             part = mine[n]
             if part is None:
                 part = mine[n] = parts[n] = parts[n].copy()
+            size -= len(part)
             if value is not None:
                 part[key] = value
             elif key in part:
                 del part[key]
+            size += len(part)
         other = PersistentMap[K, V]()
-        other._parts = parts
+        other._parts, other._size = parts, size
         return other
 
     def __getitem__(self, key: K) -> V:
@@ -56,10 +59,10 @@ class PersistentMap(Mapping[K, V]):
         return key in self._parts[hash(key) & _LAST]
 
     def __len__(self) -> int:
-        return sum(map(len, self._parts))
+        return self._size
 
     def __iter__(self) -> Iterator[K]:
-        return chain.from_iterable(self._parts)
+        return chain.from_iterable(filter(None, self._parts))
 
     def values(self) -> ValuesView[V]:
         """All values, in the order of the keys."""
@@ -74,4 +77,5 @@ class _Values(ValuesView[V]):
         self._parts = parts
 
     def __iter__(self) -> Iterator[V]:
-        return chain.from_iterable(part.values() for part in self._parts)
+        # Most parts of a small mapping are empty.
+        return chain.from_iterable(map(dict.values, filter(None, self._parts)))

@@ -38,8 +38,7 @@ def _in_order(snapshot: Snapshot, shape: Shape, offered: Collection[str]) -> Ite
         yield from (name for name in sorted(snapshot.sharing) if name in offered)
         yield from _by_fullness(snapshot, 1, offered)
         return
-    if len(offered) > 1:
-        yield from _by_fullness(snapshot, shape.gpus, offered)
+    yield from _by_fullness(snapshot, shape.gpus, offered)
     # Full or closed for all we know, or not shown by any watch yet: kube-scheduler knows why it offers them.
     yield from sorted(offered)
 

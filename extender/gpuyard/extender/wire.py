@@ -6,6 +6,7 @@ then are its keys respelt and read again. Objects of Kubernetes inside (`Pod`, `
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from types import UnionType
 from typing import Any, Generic, TypeVar, Union, get_args, get_origin
 
@@ -66,32 +67,35 @@ class Candidates(Request):
 
     def by_name(self) -> Mapping[str, Raw | None]:
         """The nodes by name, in the order in which they came; whole ones with their bytes. Raises `WireError`."""
-        if not self.whole and (names := self._names()):
-            return Named(names, self.node_names)
+        if not self.whole and (named := Named(bytes(self.node_names))):
+            return named
         try:
             return {_NODE.decode(raw).metadata.name: raw for raw in self.nodes.items} if self.nodes else {}
         except _UNREADABLE as error:
             raise WireError(f"Nodes.items: {error}") from None
 
-    def _names(self) -> list[str]:
-        try:
-            return _NAMES.decode(self.node_names)
-        except _UNREADABLE as error:
-            raise WireError(f"NodeNames: {error}") from None
-
 
 class Named(Mapping[str, Raw | None]):
-    """Names of nodes as a mapping, for thousands of which no table is made as long as only a few are asked for."""
+    """Names of nodes as a mapping; of thousands only the first ones are read as long as only a few are asked for.
 
-    def __init__(self, names: list[str], text: Raw) -> None:
-        self._names = names
-        self._text = bytes(text)
-        self._left = 0 if b"\\" in self._text else FEW
-        self._all: dict[str, None] | None = None
+    Made, counted and gone through to the end it raises `WireError` for what are no names.
+    """
+
+    def __init__(self, text: bytes) -> None:
+        self._text = text
+        plain = b"\\" not in text
+        self._left = FEW if plain else 0
+        end = text.rfind(b'",', 0, HEAD) if plain and len(text) > HEAD else -1
+        self._first = _read_names(text if end < 0 else text[: end + 1] + b"]")
+        self._all = self._first if end < 0 else None
+
+    def __bool__(self) -> bool:
+        """Whether any node came."""
+        return bool(self._first)
 
     def __contains__(self, name: object) -> bool:
         """Whether this node came."""
-        if self._left > 0 and '"' not in str(name):
+        if self._all is None and self._left > 0 and '"' not in str(name):
             self._left -= 1
             return f'"{name}"'.encode() in self._text
         return name in self._table
@@ -103,17 +107,25 @@ class Named(Mapping[str, Raw | None]):
 
     def __iter__(self) -> Iterator[str]:
         """The names in the order in which they came."""
-        return iter(self._names)
+        yield from self._first
+        yield from islice(self._table, len(self._first), None)
 
     def __len__(self) -> int:
         """How many there are."""
-        return len(self._names)
+        return len(self._table)
 
     @property
     def _table(self) -> dict[str, None]:
         if self._all is None:
-            self._all = dict.fromkeys(self._names)
+            self._all = _read_names(self._text)
         return self._all
+
+
+def _read_names(text: bytes) -> dict[str, None]:
+    try:
+        return dict.fromkeys(_NAMES.decode(text))
+    except _UNREADABLE as error:
+        raise WireError(f"NodeNames: {error}") from None
 
 
 class MetaPod(Message):
@@ -178,6 +190,9 @@ M = TypeVar("M", bound=Request)
 
 FEW = 8
 """So many names are looked up in the text that came before a table is cheaper."""
+
+HEAD = 4096
+"""So many bytes of names are read at first: some hundred, more than an answer names."""
 
 _NODE = Decoder(_Node)
 _NAMES = Decoder(list[str])

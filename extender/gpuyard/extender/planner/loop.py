@@ -54,7 +54,7 @@ WAKE_AGAIN = 10.0
 IN_LINE = 30
 """Seconds for which a pod of which kube-scheduler has said nothing is taken to stand in its queue."""
 
-QUEUES_PAUSE = 2.0
+QUEUES_PAUSE = 5.0
 """Seconds between two writes to more than a handful of Queue objects."""
 
 A_HANDFUL = 5
