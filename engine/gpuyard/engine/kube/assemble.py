@@ -141,7 +141,7 @@ class _Assembly:
                 self._newest = at
         if told.device_ids:
             self._with_devices.append(told)
-        if told.in_vain and pod.state is model.State.PENDING:
+        if told.in_vain:
             self._offers[pod.key] = model.Offer(in_vain=told.in_vain)
 
     def _complain(self, field: str, why: str) -> None:

@@ -8,7 +8,7 @@ from gpuyard.engine.kube.faults import Complain
 from gpuyard.engine.kube.pods import device_ids, pod
 from gpuyard.engine.kube.verdicts import in_vain
 from gpuyard.engine.kube.workloads import Claim, own_claim
-from gpuyard.engine.model import Pod
+from gpuyard.engine.model import Pod, State
 
 NOT_BORN = -1
 """The age of a pod that does not say when it was made."""
@@ -22,16 +22,17 @@ class Telling(objects.Object, kw_only=True):
     """Without the value of its priority class."""
     device_ids: tuple[str, ...]
     in_vain: str
-    """Why no eviction would help it, by kube-scheduler's word."""
+    """Why no eviction would help it while it waits, by kube-scheduler's word."""
 
 
 def telling(seen: objects.Pod, complain: Complain) -> Telling:
     """Read what one pod says."""
+    read = pod(seen, None, NOT_BORN, complain)
     return Telling(
         kind=seen.kind,
         metadata=seen.metadata,
-        pod=pod(seen, None, NOT_BORN, complain),
+        pod=read,
         claim=own_claim(seen, complain),
         device_ids=device_ids(seen),
-        in_vain=in_vain(seen.status),
+        in_vain=in_vain(seen.status) if read.state is State.PENDING else "",
     )
