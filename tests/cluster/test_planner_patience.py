@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster.planner import evicted
+from tests.cluster.test_ask import answer, ask
 from tests.cluster.test_extender_filter import VOLUMES
 
 if TYPE_CHECKING:
@@ -52,6 +53,10 @@ def test_nobody_is_evicted_for_a_pod_whose_volume_is_missing_until_it_is_there(y
     yard.submit("own", queue=owner, gpus=8, volumes=VOLUMES)
     yard.until(lambda: "never" in yard.verdicts().get("own", ""), SOON, "kube-scheduler misses its volume")
     yard.rests(lambda: not evicted(yard), 5, "nobody goes for it")
+    # Nor do the commands name anybody who would have to go; they say kube-scheduler's word instead.
+    told = answer(yard, "explain", "pod/own", "-n", yard.namespace)
+    assert (told["reason"], '"never" not found' in told["message"]) == ("RefusedByScheduler", True)
+    assert '"never" not found' in ask(yard, "plan", "--live", "--check", f"{yard.namespace}/own", code=1)
     yard.apply(*volume(yard))
     yard.until(lambda: is_bound(yard), SOON, "the volume is there")
     yard.until(lambda: "own" in yard.placed(), 2 * SOON, "now somebody goes, and it runs")

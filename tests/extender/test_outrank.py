@@ -145,6 +145,16 @@ def test_what_is_promised_of_the_room_that_somebody_leaves_is_taken_from_there()
     assert of.filter(one, "n1", "n2").node_names == ["n1"]
 
 
+def test_for_whom_room_is_kept_elsewhere_holds_nobody_back() -> None:
+    """What is kept is taken off what is free already."""
+    (heir,), (other,) = first(1), second(1)
+    of = Bench(node("n1", 1), node("n2", 1), queue("first", quota=4), queue("second", quota=0), leaving("n1"))
+    of.put(heir, other)
+    assert not lined_up(of).filter(other, "n2").node_names
+    of.ledger.put_promises([Promise(plan="plan", pod="ns/first-0", shape=Shape(gpus=1), node="n1", queue="first")])
+    assert lined_up(of).filter(other, "n2").node_names == ["n2"]
+
+
 @pytest.mark.parametrize("event", ["nothing", "somebody comes", "somebody ends", "the planner looks"])
 def test_those_who_are_on_their_way_leave_no_room_for_who_ranks_after_others(event: str) -> None:
     firsts, (other,), busy = first(4), second(1), pod("busy", "second", on="n2")
@@ -278,6 +288,15 @@ def test_in_a_crowd_only_those_join_the_line_who_start_alone_and_are_within_thei
     before = in_line(of)
     of.passes(waiting("second-19", "second", age=5))
     assert in_line(of) - before == {"goes"}
+
+
+def test_in_a_crowd_who_comes_for_a_queue_with_room_kept_for_another_stands_in_line_as_well() -> None:
+    of = crowd(gpus=39)
+    of.ledger.put_promises([Promise(plan="plan", pod="ns/first-0", shape=Shape(gpus=1), node="n1", queue="first")])
+    lined_up(of).put(waiting("late", "first"))
+    of.passes(waiting("second-19", "second", age=5))
+    assert "late" in in_line(of)
+    assert "first-0" not in in_line(of)
 
 
 def test_in_a_crowd_one_that_comes_with_several_pods_stands_in_line_once() -> None:

@@ -51,25 +51,33 @@ def line_up(snapshot: Snapshot, settings: Settings) -> Iterator[Line | None]:
     It is the last value; None says that others may do something before it goes on.
     """
     cycle = Cycle(snapshot, settings)
-    waiting = WaitingLine(cycle.scratch)
+    waiting, kept = WaitingLine(cycle.scratch), _with_places(cycle)
     line = Line(_waiting(snapshot), snapshot.fleet.smallest_gpu)
     line.course = course = Course(cycle.accounts, snapshot.total)
     for team in cycle.waiting():
         waiting.push(team)
         yield None
     while (next_one := waiting.pop()) is not None:
-        if (turn := _take_turn(cycle, next_one, line)) is not None:
+        if (turn := _take_turn(cycle, next_one, kept, line)) is not None:
             course.add(turn, next_one.workload.queue or "", waiting.ranks_of(next_one))
         yield None
     yield line
 
 
-def _take_turn(cycle: Cycle, team: Team, line: Line) -> int | None:
-    """Its place in line, if its bounds let it go."""
+def _with_places(cycle: Cycle) -> AbstractSet[str]:
+    """The pods for which plans keep room: that is spoken for, so they take nothing of what is left."""
+    return (cycle.standing.keys() - cycle.snapshot.nominated.keys()) | {one.pod for one in cycle.snapshot.promises}
+
+
+def _take_turn(cycle: Cycle, team: Team, kept: AbstractSet[str], line: Line) -> int | None:
+    """Its place in line, if its bounds let it go, and it needs one."""
     pods, workload = starting_chunk(team, cycle.scratch.waits), team.workload
     if cycle.starter.refusal(team, pods) is not None:
         return None
     cycle.accounts.add(workload.queue or "", cycle.scratch.need(pods), fixed=not workload.preemptible)
+    if all(pod.key in kept for pod in pods):
+        line.set_aside(workload)
+        return None
     return line.add(workload, tuple(pods))
 
 

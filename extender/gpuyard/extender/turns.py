@@ -9,6 +9,7 @@ many wait. There are two sums of each: of all, and of those who are alive.
 
 import heapq
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, NamedTuple
@@ -124,6 +125,7 @@ class Line:
         self._places: dict[str, _Place] = {}
         self._kinds: dict[object, _Kind] = {}
         self._queues: dict[str, list[tuple[Rank, int]]] = {}
+        self._aside = Counter[str]()
         self._workload_of: dict[str, str] = {}
         self._signs: dict[str, float] = {}
         self._mute: AbstractSet[str] = frozenset()
@@ -135,8 +137,8 @@ class Line:
         return workload in self._places
 
     def turns_of(self, queue: str) -> int:
-        """How many of this queue were in line when it was made."""
-        return len(self._queues.get(queue, ()))
+        """For how many of this queue it was a turn when the line was made."""
+        return len(self._queues.get(queue, ())) + self._aside[queue]
 
     @property
     def pods(self) -> Iterator[str]:
@@ -153,6 +155,10 @@ class Line:
         self._put(workload, pods, at)
         self._queues.setdefault(workload.queue or "", []).append((rank(workload), at))
         return at
+
+    def set_aside(self, workload: Workload) -> None:
+        """It would be the turn of somebody for whom room is kept."""
+        self._aside[workload.queue or ""] += 1
 
     def join(self, workload: Workload, pod: Pod, place: int) -> None:
         """Somebody has come who starts alone."""
