@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from gpuyard.cli import issuing, keeping
+from gpuyard.sandbox import processes
+from gpuyard.sandbox.demo.stage import EXTENDER as PROCESS
 from gpuyard.sandbox.demo.stage import extender_port, set_up
 from gpuyard.sandbox.errors import SandboxError
 from gpuyard.sandbox.lifecycle import down
 
 from tests.cluster.yard import Yard
-from tests.mock.daemons import eventually
-from tests.mock.prometheus import EXTENDER, MONITORING, Prometheus, board, monitor, promtool, rules
+from tests.mock.daemons import Daemon, eventually, free_port
+from tests.mock.prometheus import EXTENDER, MONITORING, Prometheus, board, hasty, monitor, promtool, rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -126,10 +130,12 @@ def test_prometheus_takes_all_alerts_and_none_fires(prometheus: Prometheus) -> N
 
 JOB = 'job="gpuyard-extender"'
 BUCKET = "gpuyard_verb_seconds_bucket"
+CERTIFICATE = "gpuyard_certificate_expiry_timestamp_seconds"
 CAUSES: dict[str, dict[str, str]] = {
     "GpuyardAbsent": {f"up{{{JOB}}}": "0x60"},
     "GpuyardNobodyLeads": {f'gpuyard_lease_leading{{{JOB},pod="a",lease="gpuyard-extender"}}': "0x60"},
     "GpuyardCutOff": {f'gpuyard_cache_age_seconds{{{JOB},pod="a",resource="pods"}}': "0+60x60"},
+    "GpuyardCertificateEnds": {f'{CERTIFICATE}{{{JOB},pod="a",file="tls.crt"}}': f"{13 * 86400}x60"},
     "GpuyardErrors": {f'gpuyard_verb_calls_total{{{JOB},verb="filter",outcome="error"}}': "0+5x60"},
     "GpuyardSlow": {
         f'{BUCKET}{{{JOB},verb="filter",le="0.001"}}': "0x60",
@@ -150,6 +156,7 @@ HEALTHY = {
     f'gpuyard_lease_leading{{{JOB},pod="b",lease="gpuyard-extender"}}': "0x60",
     f'gpuyard_cache_age_seconds{{{JOB},pod="a",resource="pods"}}': "60x60",
     f'gpuyard_verb_calls_total{{{JOB},verb="filter",outcome="answered"}}': "0+50x60",
+    f'{CERTIFICATE}{{{JOB},pod="a",file="tls.crt"}}': f"{89 * 86400}x60",
     f'{BUCKET}{{{JOB},verb="filter",le="0.001"}}': "0+50x60",
     f'{BUCKET}{{{JOB},verb="filter",le="+Inf"}}': "0+50x60",
     f'gpuyard_queue_fair_share_gpus{{{JOB},queue="a"}}': "4x60",
@@ -224,3 +231,122 @@ def test_the_service_leads_to_the_pods_of_the_extender(yard: Yard) -> None:
     assert pod["metadata"]["labels"].items() >= service["spec"]["selector"].items()
     named = {port["name"] for container in pod["spec"]["containers"] for port in container["ports"]}
     assert {port["targetPort"] for port in service["spec"]["ports"]} <= named
+
+
+# --- each alert fires when what it tells of really happens: all but the one that needs longer than a test may take ---
+
+UNLED = {"GpuyardNobodyLeads"}
+FINALIZER = "tests.gpuyard.io/stays"
+
+
+class Standby:
+    """One more extender, which waits for a Lease that somebody took with him, and has certificates."""
+
+    def __init__(self, yard: Yard, folder: Path) -> None:
+        self._files = folder / "certificates"
+        self.certify(dt.timedelta(days=2))
+        spec = {"holderIdentity": "gone", "leaseDurationSeconds": 3600}
+        meta = {"name": "gpuyard-extender", "namespace": yard.namespace}
+        yard.apply({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": meta, "spec": spec})
+        options = ["--host=127.0.0.1", f"--port={free_port()}", f"--tls={self._files}"]
+        lease = f"--lease-namespace={yard.namespace}"
+        self.daemon = Daemon("extender", yard.cluster.kubeconfig, folder / "log", *options, lease)
+
+    def certify(self, left: dt.timedelta) -> None:
+        """Give it certificates that are good for so long."""
+        made = dt.datetime.now(dt.UTC) + left - issuing.LIFE
+        authority = issuing.authority("tests", made)
+        leaf = issuing.leaf(authority, "extender", issuing.SERVER, ("extender",), made)
+        keeping.save(self._files, leaf.pems(authority.certificate))
+
+
+@pytest.fixture(scope="module")
+def standby(yard: Yard, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standby]:
+    made = Standby(yard, tmp_path_factory.mktemp("standby"))
+    yield made
+    made.daemon.stop()
+
+
+@pytest.fixture(scope="module")
+def impatient(yard: Yard, standby: Standby, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    """A Prometheus that is told to look at both, and not to wait before it tells."""
+    ports = {"extender-1": extender_port(yard.cluster) + 1, "extender-2": standby.daemon.ops_port}
+    targets = {pod: f"127.0.0.1:{port}" for pod, port in ports.items()}
+    with Prometheus(tmp_path_factory.mktemp("impatient"), targets, EXTENDER, hasty(rules(EXTENDER))) as running:
+        yield running
+
+
+def fires(prometheus: Prometheus, alert: str) -> None:
+    """Wait until it does."""
+    eventually(lambda: alert in prometheus.firing(), within=60, pause=0.5)
+
+
+def test_a_certificate_that_runs_out_is_told_of_until_it_is_renewed_and_that_nobody_leads(
+    standby: Standby, impatient: Prometheus
+) -> None:
+    eventually(lambda: impatient.firing() == {"GpuyardCertificateEnds", *UNLED}, within=120, pause=0.5)
+    standby.certify(dt.timedelta(days=20))
+    eventually(lambda: impatient.firing() == UNLED, within=60, pause=0.5)
+
+
+def test_calls_that_cannot_be_read_are_told_of(yard: Yard, impatient: Prometheus) -> None:
+    def asked() -> bool:
+        yard.ask("filter", b"nonsense")
+        return "GpuyardErrors" in impatient.firing()
+
+    eventually(asked, within=60, pause=0.5)
+
+
+def test_slow_answers_are_told_of(yard: Yard, impatient: Prometheus) -> None:
+    names = [f"node-{number}" for number in range(300_000)]
+    question = json.dumps({"Pod": yard.one("waits"), "Nodes": None, "NodeNames": names}).encode()
+
+    def asked() -> bool:
+        yard.ask("filter", question)
+        return "GpuyardSlow" in impatient.firing()
+
+    eventually(asked, within=60, pause=0.5)
+
+
+def test_a_queue_that_cannot_be_used_as_it_is_written_is_told_of(yard: Yard, impatient: Prometheus) -> None:
+    yard.queue("head", parentQueue=yard.queue("tail"))
+    yard.queue("tail", parentQueue=f"{yard.namespace}-head")
+    fires(impatient, "GpuyardUnreadable")
+
+
+def test_a_queue_that_does_not_get_what_is_due_to_it_is_told_of(yard: Yard, impatient: Prometheus) -> None:
+    yard.submit("nowhere", queue=yard.queue("short", quota=1), nodeSelector={"no": "such"})
+    fires(impatient, "GpuyardQueueKeptShort")
+
+
+def test_plans_that_come_to_nothing_are_told_of(yard: Yard, impatient: Prometheus) -> None:
+    idle, owner = yard.queue("idle", quota=0), yard.queue("owner", quota=8)
+    yard.delete(*yard.pods())
+    names = [f"{number}" for number in range(8)]
+    yard.apply(*(staying(yard.pod(f"lent-{name}", idle)) for name in names))
+    yard.until(lambda: len(yard.placed()) == 8, 60, "the borrower has all")
+    yard.submit(*(f"asks-{name}" for name in names), queue=owner)
+    yard.until(lambda: len(leaving(yard)) == 8, 60, "there is a plan for each")
+    yard.delete(*(f"asks-{name}" for name in names))
+    for name in names:
+        yard.cluster.kubectl(
+            "patch", "pod", f"lent-{name}", "--namespace", yard.namespace, "-p", '{"metadata": {"finalizers": null}}'
+        )
+    fires(impatient, "GpuyardPlansInVain")
+
+
+def staying(pod: Json) -> Json:
+    """The pod as one that does not leave before somebody has looked after what it leaves behind."""
+    pod["metadata"]["finalizers"] = [FINALIZER]
+    return pod
+
+
+def leaving(yard: Yard) -> set[str]:
+    return {name for name, pod in yard.pods().items() if "deletionTimestamp" in pod["metadata"]}
+
+
+def test_extenders_that_have_gone_are_told_of(yard: Yard, standby: Standby, impatient: Prometheus) -> None:
+    standby.daemon.stop()
+    assert "GpuyardAbsent" not in impatient.firing()
+    processes.end(yard.cluster.processes[PROCESS], grace=10)
+    fires(impatient, "GpuyardAbsent")

@@ -13,7 +13,7 @@ from gpuyard.dcgm_exporter.families import FAMILIES
 from gpuyard.sandbox import Spec, down, up
 
 from tests.mock.daemons import Mock, a_pod, eventually, free_port
-from tests.mock.prometheus import MONITORING, Prometheus, board, monitor, promtool, rules
+from tests.mock.prometheus import MONITORING, Prometheus, board, hasty, monitor, promtool, rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -184,12 +184,13 @@ def test_each_alert_finds_what_it_is_about_and_nothing_else(
 
 
 def test_an_error_is_alerted_at_once(prometheus: Prometheus) -> None:
-    def firing() -> list[str]:
-        return [
-            alert["labels"]["alertname"] for alert in prometheus.ask("alerts")["alerts"] if alert["state"] == "firing"
-        ]
+    eventually(lambda: prometheus.firing() == {"GpuError"}, within=30)
 
-    eventually(lambda: firing() == ["GpuError"], within=30)
+
+def test_without_the_time_that_it_has_to_last_each_alert_fires(mock: Mock, tmp_path: Path) -> None:
+    targets = {"exporter-1": f"127.0.0.1:{mock.port}", "exporter-2": f"127.0.0.1:{free_port()}"}
+    with Prometheus(tmp_path, targets, alerts=hasty(rules())) as impatient:
+        eventually(lambda: impatient.firing() == ALERTS.keys(), within=60)
 
 
 def test_prometheus_knows_each_familys_type_and_text(prometheus: Prometheus) -> None:

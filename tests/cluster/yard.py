@@ -133,7 +133,7 @@ class Yard:
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         url = f"http://127.0.0.1:{extender_port(self.cluster)}/scheduler/{verb}"
         request = urllib.request.Request(url, content, {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=5) as response:  # noqa: S310 - ours
+        with urllib.request.urlopen(request, timeout=30) as response:  # noqa: S310 - ours
             assert response.status == 200
             return json.loads(response.read())
 

@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from gpuyard.common.metrics import CacheCollector, LeaseCollector, new_registry
+from gpuyard.common.metrics import CacheCollector, CertificateCollector, LeaseCollector, new_registry
 from gpuyard.extender.metrics import LedgerCollector, UnreadableCollector, VerbMetrics
 from gpuyard.extender.planner.metrics import PlannerMetrics
 
@@ -25,6 +25,7 @@ def families() -> set[str]:
     registry.register(UnreadableCollector(dict))
     registry.register(CacheCollector([]))
     registry.register(LeaseCollector([]))
+    registry.register(CertificateCollector(dict))
     VerbMetrics(registry)
     PlannerMetrics(registry)
     return {f"{one.name}_total" if one.type == "counter" else one.name for one in registry.collect()}

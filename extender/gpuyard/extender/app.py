@@ -26,7 +26,7 @@ from gpuyard.common.kube.reflector import Reflector
 from gpuyard.common.kube.resources import PODS
 from gpuyard.common.lease import Elector
 from gpuyard.common.logs import get_logger
-from gpuyard.common.metrics import CacheCollector, LeaseCollector
+from gpuyard.common.metrics import CacheCollector, CertificateCollector, LeaseCollector
 from gpuyard.common.process import Process
 from gpuyard.common.settings import Reloaded
 from gpuyard.common.tls import Identity
@@ -231,6 +231,7 @@ def _tls(process: Process, folder: Path | None) -> "ssl.SSLContext | None":
         return None
     identity = Identity(folder, changed=lambda: log.info("certificates-changed"), refused=_warn)
     process.spawn("certificates", identity.run())
+    process.registry.register(CertificateCollector(lambda: identity.ends))
     return identity.context
 
 
