@@ -209,6 +209,40 @@ def test_where_no_single_change_helps_both_causes_are_named() -> None:
     assert [getattr(c.facts, "queue", "") for c in advice.causes] == ["a", "d"]
 
 
+def test_where_two_causes_stand_in_the_way_two_changes_help_together() -> None:
+    made = yard().nodes(1).queue("d", limit=4).queue("a", limit=2, parent="d").running("a", 2)
+    made.queue("b", parent="d").running("b", 2).pending("a")
+    first, *others = advised(made, "a-3").pairs
+    assert first.change == Raise(queue="a", resource="gpu", kind="limit", to=3000)
+    assert first.also == Raise(queue="d", resource="gpu", kind="limit", to=5000)
+    assert first.node == "node-1"
+    assert not first.evicted
+    assert all(other.evicted for other in others), "what costs others their places comes last"
+
+
+def test_of_two_changes_together_each_is_as_small_as_it_may_be() -> None:
+    made = yard().nodes(1).queue("a", limit=6).running("a", gpus=6).pending("a", gpus=4)
+    pairs = [(pair.change, pair.also) for pair in advised(made, "a-2").pairs]
+    limits = [change.to for change, _ in pairs if isinstance(change, Raise)]
+    assert limits == [8000, 10_000]
+    assert [also.to for _, also in pairs if isinstance(also, Shrink)] == [2]
+    assert [also.gpus for _, also in pairs if isinstance(also, AddNode)] == [4]
+
+
+@pytest.mark.chance
+def test_pairs_in_clusters_made_by_chance_let_the_pod_run() -> None:
+    found = 0
+    for seed in range(150):
+        made = RandomYard(seed, **(CALM | {"limited": 1, "full": 1, "small": 0.5}))
+        advice = advise(made.snapshot, SETTINGS, made.pod)
+        for pair in advice.pairs if advice is not None else ():
+            assert pair.also is not None
+            assert runs(pair.change.apply(pair.also.apply(made.snapshot)), made.pod)
+            assert not runs(pair.change.apply(made.snapshot), made.pod)
+            found += 1
+    assert found > 10
+
+
 def test_for_a_pod_that_the_plan_evicts_changes_are_tried_on_what_the_plan_leaves() -> None:
     made = yard().nodes(1).queue("a", quota=4).queue("b", quota=4).running("b", gpus=8).pending("a")
     assert AddNode(workload="ns/b-1", gpus=1) in changes(made, "b-1"), "the one that took its place moves there"

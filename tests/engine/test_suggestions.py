@@ -115,6 +115,14 @@ def test_a_single_cause_is_told_as_the_only_one_that_was_found() -> None:
     assert line == "no single change helps: Outranked: others rank before it; a second cause was not found"
 
 
+def test_two_changes_that_help_together_stand_behind_the_causes() -> None:
+    pair = Option(change=Wait(until=60), node="n", also=AddNode(workload=ME, gpus=1))
+    causes = (Waiting(Reason.OUTRANKED), Waiting(Reason.GANG_DOES_NOT_FIT, Gap(found=2, needed=3)))
+    _, line = advice_in_words(Advice(pod=ME, causes=causes, pairs=(pair,)), SNAPSHOT)
+    assert line.startswith("two together do: wait until 1970-01-01T00:01:00Z, and add a node with 1 GPU")
+    assert line.endswith(": it would run on n")
+
+
 @pytest.mark.parametrize(
     ("cause", "words"),
     [

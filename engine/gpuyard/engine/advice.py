@@ -3,10 +3,11 @@
 Each kind is first tried as large as it makes sense. If the pod runs then, the smallest step that is enough is looked
 for between that and no change at all; what is returned has been tried, and so has one unit less, which was not enough.
 Where no single change helps, the causes are named: why the pod waits, and why it still would without that cause, if a
-change was found that takes it away.
+change was found that takes it away; and then a change for each of the two is looked for that help together.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import islice
 
 import msgspec
 from gpuyard.engine.changes import (
@@ -48,14 +49,20 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     """Pods that go on elsewhere."""
     displaced: tuple[str, ...] = ()
     """Pods that start without the change, and with it wait."""
+    also: Change | None = None
+    """Another change that is needed beside it."""
 
 
 class Advice(msgspec.Struct, frozen=True, kw_only=True):
-    """What would help one waiting pod. Without `options`, `causes` are what stands in the way, as far as found."""
+    """What would help one waiting pod.
+
+    Without `options`, `causes` are what stands in the way, as far as found, and `pairs` are changes that help by two.
+    """
 
     pod: str
     options: tuple[Option, ...] = ()
     causes: tuple[Waiting, ...] = ()
+    pairs: tuple[Option, ...] = ()
 
 
 def advise(  # noqa: PLR0913 - the last two are for callers in a hurry
@@ -82,11 +89,17 @@ def advise(  # noqa: PLR0913 - the last two are for callers in a hurry
     if waiting is None or asks.gated or asks.workload not in snapshot.workloads:
         return None  # before its gates are gone no change makes a pod run; one without a workload is not governed
     case = _Case(pod, waiting, before, snapshot, lambda changed: settle(changed, settings, watch))
-    options = tuple(
-        case.option(change) for kind, find in _FINDERS.items() if not kinds or kind in kinds for change in find(case)
-    )
-    causes = () if options else (waiting, *case.second_cause())
-    return Advice(pod=pod, options=options, causes=causes)
+    options = tuple(case.option(change) for change in case.found(*kinds))
+    if options:
+        return Advice(pod=pod, options=options)
+    lift, *causes = case.second_cause() or (None,)
+    pairs = islice(case.pairs(lift), _MOST_PAIRS) if lift is not None and not kinds else ()
+    cheapest_first = tuple(sorted(pairs, key=lambda pair: len(pair.evicted)))
+    return Advice(pod=pod, causes=(waiting, *causes), pairs=cheapest_first)
+
+
+_MOST_PAIRS = 3
+"""Each is a search of its own."""
 
 
 class _Case:
@@ -140,7 +153,9 @@ class _Case:
 
     def option(self, change: Change) -> Option:
         """A change that helps, with its cost."""
-        outcome = self._after(change)
+        return self._option(self._after(change), change)
+
+    def _option(self, outcome: Outcome, change: Change, also: Change | None = None) -> Option:
         gone = sorted(_evicted(outcome) - _evicted(self._before))
         return Option(
             change=change,
@@ -148,12 +163,30 @@ class _Case:
             evicted=tuple(p for p in gone if outcome.final[p].state not in PLACED),
             moved=tuple(p for p in gone if outcome.final[p].state in PLACED),
             displaced=tuple(p for p in sorted(_placed(self._before) - _placed(outcome)) if p not in gone),
+            also=also,
         )
 
-    def second_cause(self) -> Iterator[Waiting]:
-        """Why the pod would still wait once its reason is lifted; nothing where no lift changes the reason."""
-        reasons = (self._after(change).pending[self.pod.key] for change in self._lifts)
-        return iter(next(([r] for r in reasons if r != self.waiting and _differs(r, self.waiting)), []))
+    def second_cause(self) -> tuple[Change, Waiting] | None:
+        """A change that lifts the pod's reason, and why it would still wait; None where no change lifts it."""
+        lifted = ((change, self._after(change).pending[self.pod.key]) for change in self._lifts)
+        return next(((c, why) for c, why in lifted if why != self.waiting and _differs(why, self.waiting)), None)
+
+    def pairs(self, lift: Change) -> Iterator[Option]:
+        """Changes that help beside one that lifts the pod's reason, each with the smallest such one."""
+        for second in self._beside(lift).found():
+            beside = self._beside(second)
+            first = next(beside.found(type(lift)), lift)
+            yield self._option(beside._after(first), first, second)  # noqa: SLF001 - another case of its kind
+
+    def found(self, *kinds: type) -> Iterator[Change]:
+        """The changes that help, of these kinds, or of all."""
+        return (change for kind, find in _FINDERS.items() if not kinds or kind in kinds for change in find(self))
+
+    def _beside(self, change: Change) -> "_Case":
+        """The case as it is once a change is made that does not help alone."""
+        outcome = self._after(change)
+        waiting = outcome.pending.get(self.pod.key, self.waiting)
+        return _Case(self.pod.key, waiting, outcome, change.apply(self.snapshot), self._settle)
 
 
 def _differs(one: Waiting, other: Waiting) -> bool:

@@ -41,7 +41,8 @@ def option_in_words(option: Option, snapshot: Snapshot) -> str:
         for what, pods in (("evicts", option.evicted), ("moves", option.moved), ("goes before", option.displaced))
         if pods
     )
-    return f"{suggestion(option.change, snapshot)}: it would run on {option.node}{cost}"
+    also = f", and {suggestion(option.also, snapshot)}" if option.also is not None else ""
+    return f"{suggestion(option.change, snapshot)}{also}: it would run on {option.node}{cost}"
 
 
 def _some(pods: Sequence[str]) -> str:
@@ -50,7 +51,7 @@ def _some(pods: Sequence[str]) -> str:
 
 
 def advice_in_words(advice: Advice, snapshot: Snapshot) -> list[str]:
-    """One line for each option; without any, one that names the causes which stand in the way together.
+    """One line for each option; without any, one that names the causes which stand in the way together, and the pairs.
 
     Who is not governed at all is told what would change that: no trial of the engine can.
     """
@@ -60,7 +61,8 @@ def advice_in_words(advice: Advice, snapshot: Snapshot) -> list[str]:
     if first.reason in _UNGOVERNED:
         return [_UNGOVERNED[first.reason]]
     causes = " and ".join(f"{cause.reason}: {told(cause)}" for cause in advice.causes)
-    return [f"no single change helps: {causes}" + ("" if more else "; a second cause was not found")]
+    none = f"no single change helps: {causes}" + ("" if more else "; a second cause was not found")
+    return [none, *(f"two together do: {option_in_words(pair, snapshot)}" for pair in advice.pairs)]
 
 
 _UNGOVERNED: Mapping[Reason, str] = {
