@@ -175,3 +175,15 @@ def test_the_extender_and_every_controller_that_makes_pods_may_use_every_queue()
     names = {subject["name"].removesuffix("-controller") for subject in subjects}
     made = {"cronjob", "daemon-set", "deployment", "job", "replicaset", "replication", "statefulset"}
     assert names == {*made, "system:kube-controller-manager", "gpuyard-extender"}
+
+
+def test_a_kind_cluster_of_ones_own_mounts_the_configuration_where_its_kube_scheduler_reads_it() -> None:
+    [made] = documents("kube-scheduler/kind.yaml")
+    first, *workers = made["nodes"]
+    [mount], [patch] = first["extraMounts"], first["kubeadmConfigPatches"]
+    assert MANIFESTS.parent / mount["hostPath"] == MANIFESTS / "kube-scheduler"
+    scheduler = yaml.safe_load(patch)["scheduler"]
+    [volume] = scheduler["extraVolumes"]
+    assert volume["hostPath"] == volume["mountPath"] == mount["containerPath"]
+    assert scheduler["extraArgs"] == {"config": f"{mount['containerPath']}/config.yaml"}
+    assert [node["role"] for node in workers] == ["worker", "worker"]
