@@ -45,6 +45,11 @@ def test_pods_are_meant_by_name_or_by_what_makes_them(text: str, pods: list[str]
     assert meant(FOUND, [text]) == {text: tuple(pods)}
 
 
+def test_pods_are_counted_as_people_count() -> None:
+    many = [one.object for one in harvest(*(owned(f"j-{n}", "Job", "j") for n in (10, 2))).found]
+    assert meant(many, ["a/j"])["a/j"] == ("a/j-2", "a/j-10")
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [

@@ -9,7 +9,7 @@ from gpuyard.cli.output import page
 
 from tests.cli.demo import demo
 from tests.cli.shell import plan
-from tests.engine.kube.written import container, node, pod, pod_group, queue
+from tests.engine.kube.written import container, node, pod, pod_group, queue, with_meta
 
 NO_TERMINAL = Page(None, lambda text, _: text)
 
@@ -49,6 +49,15 @@ def test_pods_that_fare_alike_share_a_row(tmp_path: Path) -> None:
     out = plan(tmp_path, node(), queue(), group, *gang, *waiting).out
     assert "  default/gang (3 pods)  6     node-1  team-a\n" in out
     assert "  default/w0 and 2 more  48    team-a" in out
+
+
+def test_pods_of_one_owner_that_start_on_one_node_share_a_row(tmp_path: Path) -> None:
+    owned = [with_meta(pod(f"p{n}"), ownerReferences=[{"kind": "Job", "name": "j"}]) for n in range(3)]
+    out = plan(tmp_path, node(), queue(), pod("alone"), *owned).out
+    assert "  default/p0 and 2 more  3     node-1  team-a
+" in out
+    assert "  default/alone          1     node-1  team-a
+" in out
 
 
 def test_a_pod_that_is_evicted_is_advised_as_well(tmp_path: Path) -> None:

@@ -26,7 +26,12 @@ def meant(pods: Iterable[Object], asked: Sequence[str]) -> Mapping[str, tuple[st
     for pod in pods:
         for name in ((namespace_of(pod), POD, name_of(pod)), *makers_of(pod)):
             teams[name].append(f"{namespace_of(pod)}/{name_of(pod)}")
-    return {text: tuple(sorted(teams[_one(teams, text)])) for text in asked}
+    return {text: tuple(sorted(teams[_one(teams, text)], key=_counted)) for text in asked}
+
+
+def _counted(pod: str) -> tuple[int, str]:
+    """So that train-2 stands before train-10."""
+    return len(pod), pod
 
 
 def _one(teams: Mapping[Name, Sequence[str]], text: str) -> Name:

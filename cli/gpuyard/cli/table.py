@@ -58,10 +58,14 @@ def _summary(snapshot: Snapshot, happens: Iterable[Event], outcome: Outcome) -> 
 
 
 def _starts(snapshot: Snapshot, happens: Iterable[Event]) -> Section:
+    alike: dict[tuple[str, ...], list[Event]] = {}
+    for event in happens:
+        if event.kind is Kind.START:
+            owner = snapshot.pods[event.pods[0]].owner or event.workload
+            alike.setdefault((event.target, _queue(snapshot, event.workload), owner), []).append(event)
     rows = [
-        (_pods(e), thousandths(e.milligpus), e.target, _queue(snapshot, e.workload))
-        for e in happens
-        if e.kind is Kind.START
+        (_several([_pods(e) for e in those]), thousandths(sum(e.milligpus for e in those)), node, queue)
+        for (node, queue, _), those in alike.items()
     ]
     return Section("STARTS", "green", ("PODS", "GPUS", "NODE", "QUEUE"), rows)
 
@@ -88,7 +92,7 @@ def _waits(snapshot: Snapshot, outcome: Outcome) -> Section:
         alike.setdefault((_queue(snapshot, workload_of(snapshot, pod)), _reason(waiting)), []).append(pod)
     rows = [
         (
-            pods[0] if len(pods) == 1 else f"{pods[0]} and {len(pods) - 1} more",
+            _several(pods),
             thousandths(milligpus(snapshot, [snapshot.pods[p] for p in pods])),
             queue,
             reason,
@@ -135,6 +139,10 @@ def _numbers(of: QueueShare) -> Iterable[str]:
 def _tree(snapshot: Snapshot) -> list[str]:
     """The queues, each behind its parent."""
     return sorted(snapshot.queues, key=lambda name: snapshot.path(name)[::-1])
+
+
+def _several(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
 
 def _pods(event: Event) -> str:
