@@ -54,10 +54,8 @@ def test_pods_that_fare_alike_share_a_row(tmp_path: Path) -> None:
 def test_pods_of_one_owner_that_start_on_one_node_share_a_row(tmp_path: Path) -> None:
     owned = [with_meta(pod(f"p{n}"), ownerReferences=[{"kind": "Job", "name": "j"}]) for n in range(3)]
     out = plan(tmp_path, node(), queue(), pod("alone"), *owned).out
-    assert "  default/p0 and 2 more  3     node-1  team-a
-" in out
-    assert "  default/alone          1     node-1  team-a
-" in out
+    assert "  default/p0 and 2 more  3     node-1  team-a\n" in out
+    assert "  default/alone          1     node-1  team-a\n" in out
 
 
 def test_a_pod_that_is_evicted_is_advised_as_well(tmp_path: Path) -> None:
