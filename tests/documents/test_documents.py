@@ -72,10 +72,19 @@ def test_no_section_is_about_a_reason_that_there_is_not() -> None:
     assert told == {*map(str, Reason), "Unreadable", "SchedulerError"}
 
 
+def anchors(document: Path) -> set[str]:
+    """What a link may name after a `#`: each heading, in the letters that the web makes of it."""
+    headings = re.findall(r"^#+ (.+)$", document.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=named)
 def test_what_a_document_points_to_is_there(document: Path) -> None:
-    links = re.findall(r"\]\(([^)#]+)\)", document.read_text())
-    assert [link for link in links if "://" not in link and not (document.parent / link).exists()] == []
+    for link in re.findall(r"\]\(([^)\s]+)\)", document.read_text()):
+        path, _, anchor = link.partition("#")
+        target = document.parent / path if path else document
+        assert "://" in link or target.exists(), link
+        assert not anchor or anchor in anchors(target), link
 
 
 @pytest.mark.parametrize("document", sorted(DOCS.glob("*.md")), ids=named)
