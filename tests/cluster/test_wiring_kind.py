@@ -264,10 +264,15 @@ def played(yard: Yard) -> Iterator[str]:
     """A node without a kubelet that is ready, as KWOK makes one; it goes again."""
     meta = {"name": PLAYED, "labels": {"type": "kwok"}, "annotations": {"kwok.x-k8s.io/node": "fake"}}
     yard.kubectl("create", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "Node", "metadata": meta}))
-    ready = {"status": {"conditions": [{"type": "Ready", "status": "True", "reason": "Played"}]}}
-    yard.kubectl("patch", "node", PLAYED, "--subresource=status", "-p", json.dumps(ready))
     yield PLAYED
     yard.kubectl("delete", "node", PLAYED)
+
+
+def status(yard: Yard, node: str) -> dict[str, Any]:
+    """The node's status, in which it has just said again that it is ready: else it counts as lost after 40 s."""
+    ready = {"status": {"conditions": [{"type": "Ready", "status": "True", "reason": "Played"}]}}
+    yard.kubectl("patch", "node", node, "--subresource=status", "-p", json.dumps(ready))
+    return yard.get("node", node)["status"]  # type: ignore[no-any-return]
 
 
 def test_the_mock_without_daemon_sets_comes_up_and_gives_gpus_to_a_played_node(yard: Yard, played: str) -> None:
@@ -277,10 +282,10 @@ def test_the_mock_without_daemon_sets_comes_up_and_gives_gpus_to_a_played_node(y
     yard.kubectl("apply", "-f", "-", stdin=json.dumps(topology))
     for each in ("status-updater", "gfd", "dcgm-exporter-kwok"):
         yard.kubectl("-n", MOCK, "rollout", "status", f"deployment/gpuyard-{each}", f"--timeout={UP_WITHIN}s")
-    eventually(lambda: yard.get("node", played)["status"].get("allocatable", {}).get(GPU) == GPUS)
+    eventually(lambda: status(yard, played).get("allocatable", {}).get(GPU) == GPUS)
     eventually(lambda: yard.get("node", played)["metadata"]["labels"].get(f"{GPU}.count") == GPUS)
     yard.gpuyard("uninstall", "mock")
-    assert GPU not in yard.get("node", played)["status"].get("capacity", {})
+    assert GPU not in status(yard, played).get("capacity", {})
 
 
 def test_it_goes_with_that_node_and_leaves_nothing(yard: Yard) -> None:
