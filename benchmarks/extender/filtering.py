@@ -1,29 +1,41 @@
-"""filter with 5,000 names over HTTP, beside an echo: the same server software, the same bytes, nothing decided."""
+"""filter with 5,000 names over HTTP, beside an echo: the same server software, the same bytes, nothing decided.
+
+Once with nothing else to do, and once while the planner computes in the same process, as it does, one consolidation for
+41 gangs after the other. The echo has a process of its own and is left alone.
+"""
 
 import asyncio
 import gc
 import json
 import multiprocessing
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from statistics import median, quantiles
 
 import aiohttp
 from aiohttp import web
+from gpuyard.common import http
 from gpuyard.common.http import listening
+from gpuyard.engine.plan import Cycle
+from gpuyard.engine.settings import Settings
 from gpuyard.extender.metrics import VerbMetrics
+from gpuyard.extender.planner.stepping import drain
 from gpuyard.extender.server import Verb, application
 from gpuyard.extender.wire import CANDIDATES, Candidates, FilterAnswer
 from prometheus_client import CollectorRegistry
 
+from benchmarks.engine.yards import to_consolidate
 from benchmarks.measure import Figure, at_most
 from tests.extender.builders import Bench, Json, node, pod, queue
 
 NODES = 5000
 PODS = 10_000
 QUEUES = 20
+PLANNED = 500
+"""Nodes of the cluster for which the planner computes meanwhile."""
+
 CALLS = 600
 """Of each kind, taking turns."""
 
@@ -55,32 +67,53 @@ async def echo(request: web.Request) -> web.Response:
     return web.Response(body=await request.read(), content_type="application/json")
 
 
-def serve(pipe: Connection) -> None:
-    """Be the server until told to stop; then tell the times of filter."""
+async def plan(calls: Callable[[], int]) -> None:
+    """Compute, beside the verbs, until cancelled."""
+    snapshot = to_consolidate(PLANNED)
+    while True:
+        await drain(Cycle(snapshot, Settings(max_moved=-1)).steps(), time.monotonic, calls)
+
+
+async def rest() -> None:
+    """Do nothing else."""
+
+
+async def answer(app: web.Application, pipe: Connection, beside: Coroutine[None, None, None]) -> None:
+    """Be a server until told to stop."""
+    async with listening(app, 0, "127.0.0.1") as port:
+        work = asyncio.create_task(beside)
+        pipe.send(port)
+        await asyncio.to_thread(pipe.recv)
+        work.cancel()
+
+
+def serve(pipe: Connection, planning: bool) -> None:  # noqa: FBT001 - handed to a process
+    """Answer filter; then tell the times that it took."""
     inside: list[float] = []
     verb = Verb("filter", CANDIDATES, timed(bench(), inside), lambda why: FilterAnswer(error=why))
     gc.collect()
     gc.freeze()
-    app = application([verb], VerbMetrics(CollectorRegistry()))
-    app.router.add_post("/echo", echo)
-
-    async def run() -> None:
-        async with listening(app, 0, "127.0.0.1") as port:
-            pipe.send(port)
-            await asyncio.to_thread(pipe.recv)
-
-    asyncio.run(run())
+    metrics = VerbMetrics(CollectorRegistry())
+    beside = plan(lambda: metrics.under_way) if planning else rest()
+    asyncio.run(answer(application([verb], metrics), pipe, beside))
     pipe.send(inside)
 
 
+def serve_echo(pipe: Connection) -> None:
+    """Answer with what came."""
+    app = http.application()
+    app.router.add_post("/echo", echo)
+    asyncio.run(answer(app, pipe, rest()))
+
+
 @contextmanager
-def server() -> Iterator[Connection]:
-    """A server in a process of its own; the other end of its pipe."""
+def server(work: Callable[..., None], *args: object) -> Iterator[tuple[str, Connection]]:
+    """A server in a process of its own: where it answers, and the other end of its pipe."""
     context = multiprocessing.get_context("spawn")
     mine, its = context.Pipe()
-    process = context.Process(target=serve, args=[its])
+    process = context.Process(target=work, args=[its, *args])
     process.start()
-    yield mine
+    yield f"http://127.0.0.1:{mine.recv()}", mine
     process.join()
 
 
@@ -90,15 +123,15 @@ def call(number: int) -> bytes:
     return json.dumps({"Pod": asked, "Nodes": None, "NodeNames": NAMES}).encode()
 
 
-async def turns(port: int) -> tuple[list[float], list[float]]:
-    """The seconds that calls of filter and of the echo take, one after the other."""
-    times: tuple[list[float], list[float]] = ([], [])
-    async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+async def turns(*addresses: str) -> tuple[list[float], ...]:
+    """The seconds that calls of each take, one after the other."""
+    times: tuple[list[float], ...] = tuple([] for _ in addresses)
+    async with aiohttp.ClientSession(headers={"Content-Type": "application/json"}) as session:
         for number in range(CALLS):
             body = call(number)
-            for path, found in zip(("/scheduler/filter", "/echo"), times, strict=True):
+            for address, found in zip(addresses, times, strict=True):
                 begin = time.perf_counter()
-                async with session.post(path, data=body, headers={"Content-Type": "application/json"}) as response:
+                async with session.post(address, data=body) as response:
                     await response.read()
                 found.append(time.perf_counter() - begin)
     return times
@@ -109,14 +142,20 @@ def p99(times: list[float]) -> float:
     return quantiles(times, n=100)[98]
 
 
-def figures() -> list[Figure]:
+def figures_for(when: str, *, planning: bool) -> list[Figure]:
     """Measure, print p50 beside, compare."""
-    with server() as pipe:
-        ours, theirs = asyncio.run(turns(pipe.recv()))
+    with server(serve, planning) as (ours, pipe), server(serve_echo) as (theirs, other):
+        mine, its = asyncio.run(turns(f"{ours}/scheduler/filter", f"{theirs}/echo"))
         pipe.send("stop")
+        other.send("stop")
         inside = pipe.recv()
-    how = f"{CALLS} calls of each; p50 filter {median(ours) * 1000:.2f} ms, echo {median(theirs) * 1000:.2f} ms"
+    how = f"{CALLS} calls of each; p50 filter {median(mine) * 1000:.2f} ms, echo {median(its) * 1000:.2f} ms"
     return [
-        Figure("filter, 5,000 names, p99 at the server", p99(inside) * 1000, at_most(2), "ms", "without HTTP"),
-        Figure("filter, 5,000 names, p99 / p99 of an echo", p99(ours) / p99(theirs), at_most(1.5), "ratio", how),
+        Figure(f"filter, 5,000 names{when}, p99 at the server", p99(inside) * 1000, at_most(2), "ms", "without HTTP"),
+        Figure(f"filter, 5,000 names{when}, p99 / p99 of an echo", p99(mine) / p99(its), at_most(1.5), "ratio", how),
     ]
+
+
+def figures() -> list[Figure]:
+    """Alone, and beside the planner."""
+    return [*figures_for("", planning=False), *figures_for(", planning", planning=True)]

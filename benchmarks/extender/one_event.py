@@ -11,7 +11,7 @@ from statistics import median
 
 from benchmarks.measure import Figure, at_most
 from tests.extender.builders import Json, node, pod, queue
-from tests.extender.planner.test_loop import Stage
+from tests.extender.planner.stage import Stage
 
 NODES = 5000
 PODS = 20_000

@@ -96,6 +96,7 @@ class Extender:
         """Seconds since the API server last said something of pods."""
         self.elector: Elector | None = None
         metrics = VerbMetrics(process.registry)
+        self._calls = lambda: metrics.under_way
         self._plan_metrics = PlannerMetrics(process.registry)
         process.registry.register(LedgerCollector(self.ledger))
         process.registry.register(UnreadableCollector(self.feed.unreadable))
@@ -184,6 +185,7 @@ class Extender:
             recorder=recorder,
             capacity=self.capacity,
             metrics=self._plan_metrics,
+            calls=self._calls,
             clock=time.monotonic,
             today=time.time,
             queue_uids=self.feed.queue_uids,
@@ -195,7 +197,7 @@ class Extender:
 
     async def _read_again(self, config: ExtenderConfig) -> None:
         """See what the pods mean by other settings, a few at a time: the verbs go on."""
-        await drain(map(self.ledger.see, self.translator.set_settings(config.engine)), time.monotonic)
+        await drain(map(self.ledger.see, self.translator.set_settings(config.engine)), time.monotonic, self._calls)
         self.ledger.stir()
 
 

@@ -55,6 +55,13 @@ def _handler(verb: Verb[R], metrics: VerbMetrics) -> http.Handler:
     fine, failed = (metrics.calls.labels(verb.name, outcome) for outcome in ("answered", "error"))
 
     async def handle(request: web.Request) -> web.Response:
+        metrics.under_way += 1
+        try:
+            return await answered(request)
+        finally:
+            metrics.under_way -= 1
+
+    async def answered(request: web.Request) -> web.Response:
         body = await _body(request)
         started = perf_counter()
         problem = await _answer(verb, body)

@@ -77,6 +77,7 @@ class SmallCluster:
             recorder=cast("Recorder", Nobody()),
             capacity=Capacity(),
             metrics=PlannerMetrics(CollectorRegistry()),
+            calls=lambda: 0,
             clock=lambda: self.bench.now,
             today=lambda: self.bench.today,
         )

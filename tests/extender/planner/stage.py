@@ -58,6 +58,7 @@ class Stage:
             recorder=cast("Recorder", self.ear),
             capacity=Capacity(),
             metrics=PlannerMetrics(CollectorRegistry()),
+            calls=lambda: 0,
             clock=lambda: self.bench.now,
             today=lambda: self.bench.today,
         )

@@ -1,9 +1,9 @@
 """While the engine decides, others have their turn."""
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 
-from gpuyard.extender.planner.stepping import SLICE, TURNS, drain
+from gpuyard.extender.planner.stepping import PATIENCE, SLICE, TURNS, drain
 
 
 class Long:
@@ -19,7 +19,7 @@ class Long:
             yield
 
 
-async def turns_beside(work: Long) -> int:
+async def turns_beside(work: Long, calls: Callable[[], int] = lambda: 0) -> int:
     """How often somebody else has a turn before it is done."""
     turns = 0
 
@@ -31,14 +31,23 @@ async def turns_beside(work: Long) -> int:
 
     beside = asyncio.create_task(somebody())
     await asyncio.sleep(0)
-    assert len(await drain(work.steps(), lambda: work.now)) == 10
+    assert len(await drain(work.steps(), lambda: work.now, calls)) == 10
     beside.cancel()
     return turns
 
 
-async def test_after_each_slice_a_whole_call_can_be_answered() -> None:
+async def test_after_each_slice_a_call_that_has_arrived_is_noticed() -> None:
     assert await turns_beside(Long(SLICE)) == 10 * TURNS
 
 
 async def test_short_steps_share_a_slice() -> None:
     assert await turns_beside(Long(SLICE / 4)) == 2 * TURNS
+
+
+async def test_a_call_that_has_begun_is_answered_before_the_work_goes_on() -> None:
+    left = iter([1] * 30)
+    assert await turns_beside(Long(SLICE), lambda: next(left, 0)) == 10 * TURNS + 30
+
+
+async def test_a_call_that_never_comes_to_its_end_holds_the_work_up_but_does_not_end_it() -> None:
+    assert await turns_beside(Long(SLICE), lambda: 1) == 10 * PATIENCE

@@ -77,6 +77,7 @@ class Planner:
         recorder: Recorder,
         capacity: Capacity,
         metrics: PlannerMetrics,
+        calls: Callable[[], int],
         clock: Callable[[], float],
         today: Callable[[], float],
         queue_uids: Mapping[str, str] = MappingProxyType({}),
@@ -85,6 +86,7 @@ class Planner:
         self._config = config
         self._outrank = outrank
         self._metrics = metrics
+        self._calls = calls
         self._clock = clock
         self._today = today
         self._store = Store(client)
@@ -191,13 +193,13 @@ class Planner:
             self._metrics.blocked.set(0)
             await self._publish(Accounts.of(snapshot, settings.fairshare_k))
             return
-        await drain(self._outrank.line_up(snapshot, settings), self._clock)
+        await drain(self._outrank.line_up(snapshot, settings), self._clock, self._calls)
         if await self._are_in_line(snapshot):
             await self._publish(Accounts.of(snapshot, settings.fairshare_k))
             return
         spared = self._ledger.granted | self._observer.refusals.spared(now)
         cycle = Cycle(snapshot, settings, spared=spared)
-        await drain(cycle.steps(), self._clock)
+        await drain(cycle.steps(), self._clock, self._calls)
         self._metrics.cycles.observe(self._clock() - now)
         await self._carry_out(cycle)
         self._count_on(cycle)
