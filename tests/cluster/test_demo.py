@@ -149,7 +149,7 @@ def test_a_second_time_it_is_harmless(name: str, shown: str) -> None:  # noqa: A
 
 
 def test_each_thing_to_try_works(name: str, shown: str) -> None:
-    lower, delete, again, why, top, leave, look = to_try(shown)
+    lower, delete, again, why, top, leave, look, well = to_try(shown)
     shell(shown, lower)
     shell(shown, delete)
     shell(shown, again)
@@ -158,6 +158,7 @@ def test_each_thing_to_try_works(name: str, shown: str) -> None:
     shell(shown, leave)
     wait_until_placed(name, "red-train-3")
     assert re.search(r"red-train-3 .* node-\d", shell(shown, look))
+    assert "no pod bypasses the queues" in shell(shown, well)
 
 
 def test_down_leaves_nothing(name: str, shown: str) -> None:  # noqa: ARG001 - it must have run

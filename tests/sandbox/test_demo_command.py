@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -27,6 +28,7 @@ class Standing:
 
     name = "demo"
     kubeconfig = Path("/cache/demo/kubeconfig")
+    record = SimpleNamespace(spec=SimpleNamespace(extender_url="http://127.0.0.1:20000/scheduler"))
 
     def program(self, name: str) -> Path:
         return Path("/cache/bin") / name
@@ -118,6 +120,7 @@ def test_how_to_go_on_names_the_kubeconfig_and_no_line_is_wider_than_a_terminal(
     text = how_to_go_on(Standing(), Path.cwd() / "manifests/samples/quickstart")  # type: ignore[arg-type]
     assert "export KUBECONFIG=/cache/demo/kubeconfig" in text
     assert "kubectl apply --server-side -f manifests/samples/quickstart/2-pods.yaml" in text
+    assert "gpuyard doctor --extender http://127.0.0.1:20001\n" in text
     assert text.endswith("End it with: make demo-down")
     assert all(len(line) <= 80 for line in text.splitlines() if not line.startswith("  export "))
 

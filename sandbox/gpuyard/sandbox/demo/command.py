@@ -19,7 +19,7 @@ from gpuyard.sandbox import kind, lifecycle
 from gpuyard.sandbox.cli import Failure
 from gpuyard.sandbox.demo import consolidation, kind_stage
 from gpuyard.sandbox.demo.play import NAMESPACE, play
-from gpuyard.sandbox.demo.stage import manifests, set_up
+from gpuyard.sandbox.demo.stage import extender_port, manifests, set_up
 from gpuyard.sandbox.demo.telling import document, stamped, tables
 from gpuyard.sandbox.errors import SandboxError
 
@@ -47,6 +47,8 @@ TRY = (
     "# somebody leaves the queue: the next one runs",
     "kubectl delete pod red-train-2 -n {namespace}",
     "kubectl get pods -n {namespace} -o wide",
+    "# is all of it well?",
+    "gpuyard doctor{extender}",
 )
 """What to type next, in this order; each of it works as it stands."""
 
@@ -118,8 +120,14 @@ def how_to_go_on(cluster: Cluster | kind.Cluster, sample: Path) -> str:
     missing = [folder for program, folder in found.items() if shutil.which(program) is None]
     place += [f"export PATH={shlex.quote(str(folder))}{os.pathsep}$PATH" for folder in missing]
     end = _end(cluster.name, on_kind=isinstance(cluster, kind.Cluster))
-    lines = [line.format(namespace=NAMESPACE, sample=_short(sample)) for line in TRY]
+    names = {"namespace": NAMESPACE, "sample": _short(sample), "extender": _probes(cluster)}
+    lines = [line.format_map(names) for line in TRY]
     return "\n".join(("Go on with", *_indented(place), "", "Try", *_indented(lines), "", f"End it with: {end}"))
+
+
+def _probes(cluster: Cluster | kind.Cluster) -> str:
+    """What tells the doctor where the extender is: here it runs as a process, and nobody sees that in the cluster."""
+    return "" if isinstance(cluster, kind.Cluster) else f" --extender http://127.0.0.1:{extender_port(cluster) + 1}"
 
 
 def _end(name: str, *, on_kind: bool) -> str:
