@@ -143,3 +143,10 @@ def test_a_gang_is_never_left_with_fewer_than_its_minimum(yard: Yard, full: str)
 def nobody(answer: Json) -> bool:
     """Whether `preempt` lets nobody be evicted."""
     return answer == {"NodeNameToMetaVictims": {}}
+
+
+def test_for_several_rightful_claims_at_once_one_victim_each_dies(yard: Yard, full: str) -> None:
+    urgent = {"urgent-1", "urgent-2", "urgent-3"}
+    yard.submit(*urgent, queue=full, gpus=8, priorityClassName="build-preemptible")
+    yard.until(lambda: urgent <= yard.placed(), 60, "all of them run")
+    assert len(yard.placed() & set(RUNNING)) == 1
