@@ -63,6 +63,11 @@ def test_a_pod_for_which_others_must_leave_says_where_it_will_be() -> None:
     assert found.pods[1].message == "gets room on node-1"
 
 
+def test_a_pod_with_scheduling_gates_says_that_they_hold_it_back() -> None:
+    (gated,) = seen(node(), queue(), pod("g", schedulingGates=[{"name": "x"}])).pods
+    assert (gated.state, gated.message) == ("Gated", "held back by its scheduling gates")
+
+
 def test_a_pod_without_a_queue_is_shown_as_not_governed() -> None:
     found = seen(node(), queue(), pod("p", 2, None, on="node-1"), pod("cpu", 0, None))
     assert [(p.pod, p.queue) for p in found.pods] == [("default/p", "")]

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import pytest
 from gpuyard.cli.drawing import Page
-from gpuyard.cli.situation import Situation, last_word, page_of, situation
+from gpuyard.cli.situation import NOT_OURS, Situation, last_word, page_of, situation
 from gpuyard.engine.explain import explain
 from gpuyard.engine.kube.times import moment
 from gpuyard.engine.settings import Settings
@@ -72,7 +72,8 @@ def test_a_condition_that_is_not_a_refusal_is_no_last_word() -> None:
 
 def test_where_the_engine_has_a_place_it_waits_for_kube_scheduler() -> None:
     found, page = ask(refused(pod("p", 2)), node(), queue())
-    assert (found.reason, found.advice) == ("", [])
+    assert (found.reason, found.advice) == ("", [NOT_OURS])
+    assert f"  {NOT_OURS}\n" in page
     assert found.waits_for == ["kube-scheduler: there is a place for it on node-1, at nobody's cost"]
     assert f"it waits for {found.waits_for[0]}" in page
 

@@ -139,6 +139,8 @@ def queue_of(snapshot: Snapshot, pod: Pod) -> str:
 
 def _next(outcome: Outcome, pod: Pod) -> str:
     final = outcome.final[pod.key]
+    if pod.gated:
+        return "held back by its scheduling gates"
     if not pod.waits or not final.node:
         return ""
     return f"there is room on {final.node}" if final.state is FinalState.BOUND else f"gets room on {final.node}"

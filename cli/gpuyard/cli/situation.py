@@ -84,8 +84,19 @@ def situation(raw: Json, snapshot: Snapshot, outcome: Outcome, explanation: Expl
         kube_scheduler=word,
         queues=_stands(explanation),
         nodes=[NodeAnswer(node=w.node, free_gpus=w.free, cause=_cause(w.cause)) for w in explanation.nodes],
-        advice=advice_in_words(explanation.advice, snapshot) if explanation.advice and waiting else [],
+        advice=_advice(explanation, snapshot, word),
     )
+
+
+NOT_OURS = "gpuyard does not hold it back: if it goes on waiting, mend what kube-scheduler said last"
+
+
+def _advice(of: Explanation, snapshot: Snapshot, word: Word | None) -> list[str]:
+    if not of.pod.waits:
+        return []
+    if of.waiting is None:
+        return [NOT_OURS] if word and not of.pod.gated else []
+    return advice_in_words(of.advice, snapshot) if of.advice else []
 
 
 def last_word(raw: Json) -> Word | None:
@@ -154,6 +165,8 @@ def _lines(found: Situation, now: int, *, whole: bool = True) -> Iterator[str]:
         yield f"kube-scheduler said last: {found.kube_scheduler.reason}: {found.kube_scheduler.message}"
     elif found.state == State.PENDING:
         yield "kube-scheduler has not spoken of it: does one run that serves its schedulerName?"
+    if not found.reason:  # else it stands behind the engine's steps
+        yield from found.advice
 
 
 def _since(since: str, now: int) -> str:
