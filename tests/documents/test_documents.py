@@ -127,9 +127,10 @@ def makes() -> list[str]:
 
 @pytest.mark.parametrize("told", makes())
 def test_what_a_document_has_made_is_what_other_tests_run(told: str) -> None:
-    # The environment is there: that is what runs this.
+    # The environment is there: that is what runs this, maybe under another make with settings of its own.
+    own = {"PATH": os.environ["PATH"]}
     command = ["make", "-n", "BIN=bin", *told.split()[1:], "-o", "venv"]
-    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30, check=True).stdout
+    shown = subprocess.run(command, cwd=ROOT, env=own, capture_output=True, text=True, timeout=30, check=True).stdout
     assert " ".join(shown.split()).removeprefix("bin/") == MADE[told]
 
 
