@@ -102,5 +102,12 @@ def test_the_place_of_who_is_moved_stays_until_he_is_back() -> None:
     assert look(move, pod("a", "n1"), pod("b", "n2", uid="new")).open == ()
 
 
+def test_who_has_come_back_and_is_sent_away_by_another_plan_is_not_waited_for_again() -> None:
+    moving = plan(victim("b"), places=[place("a"), place("b", "n2")], evicted=["b"])
+    came = look(moving, pod("a"), pod("b", "n2", uid="new"))
+    again = progress(moving, {"ns/a": pod("a")}, {}, SINCE, lambda _: False, came.taken)
+    assert (names(came.open), names(again.open)) == (["a"], ["a"])
+
+
 def test_a_plan_for_nobody_needs_no_claim() -> None:
     assert look(plan(victim("b")), pod("b", "n1")).claimed

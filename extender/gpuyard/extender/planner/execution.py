@@ -52,6 +52,8 @@ class Run:
     since: int
     open: tuple[Place, ...]
     """The places that are kept and not taken."""
+    taken: frozenset[str] = frozenset()
+    """The places that have been taken, by the pods that they name."""
     why_not: str = ""
     """Why it can no longer come to a good end."""
     refusals: int = 0
@@ -83,7 +85,8 @@ class Executor:
 
     async def advance(self, run: Run, world: World, *, ttl: float, honor_budgets: bool) -> None:
         """Do what is due; a plan that is over says so in `run.plan`."""
-        seen = progress(run.plan, world.pods, world.at, run.since, world.is_stuck)
+        seen = progress(run.plan, world.pods, world.at, run.since, world.is_stuck, run.taken)
+        run.taken = seen.taken
         run.why_not = run.why_not or _hopeless(seen)
         if not run.why_not and world.now >= run.not_before:
             await self._evict(run, seen.due, world.now, honor_budgets=honor_budgets)

@@ -39,25 +39,33 @@ class Progress(NamedTuple):
     """Those of them who have not been told to go."""
     stuck: tuple[Victim, ...]
     """Those who should have been gone long ago."""
+    taken: frozenset[str]
+    """The places that have been taken, by the pods that they name: who goes again later needs another plan."""
     open: tuple[Place, ...]
     """The places that are kept and not taken yet."""
     claimed: bool
     """Whether somebody waits for whom it was made (or it was made for nobody)."""
 
 
-def progress(
-    plan: Plan, pods: Pods, at: Mapping[str, tuple[Pod, ...]], since: int, is_stuck: Callable[[Pod], bool]
+def progress(  # noqa: PLR0913, PLR0917 - the plan, the pods, and what of them the pods do not show
+    plan: Plan,
+    pods: Pods,
+    at: Mapping[str, tuple[Pod, ...]],
+    since: int,
+    is_stuck: Callable[[Pod], bool],
+    taken_before: frozenset[str] = frozenset(),
 ) -> Progress:
     """How far a plan has come that was made at `since`; `at` are the pods on each node."""
     left = [(victim, pod) for victim in plan.spec.evictions if (pod := _still_there(victim, pods))]
     told = set(plan.status.evicted)
-    taken = _taken(plan, pods, at, since)
+    taken = taken_before.union(_taken(plan, pods, at, since))
     open_places = tuple(p for p in plan.spec.promises if p.pod not in taken and _is_wanted(plan, p, pods))
     claims = [place for place in plan.spec.promises if not plan.is_moved(place)]
     return Progress(
         left=tuple(victim for victim, _ in left),
         due=tuple(v for v, pod in left if pod.state is not State.TERMINATING and v.uid not in told),
         stuck=tuple(victim for victim, pod in left if is_stuck(pod)),
+        taken=taken,
         open=open_places,
         claimed=not claims or any(place in open_places or place.pod in taken for place in claims),
     )
