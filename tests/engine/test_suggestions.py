@@ -88,8 +88,8 @@ def test_an_option_says_where_the_pod_runs() -> None:
 
 
 def test_an_option_names_who_is_evicted_and_who_is_moved() -> None:
-    costs = {"evicted": ("ns/b", "ns/c"), "moved": ("ns/d",), "displaced": ("ns/e",)}
-    option = Option(change=AddNode(workload=ME, gpus=1), node="n", **costs)
+    change = AddNode(workload=ME, gpus=1)
+    option = Option(change=change, node="n", evicted=("ns/b", "ns/c"), moved=("ns/d",), displaced=("ns/e",))
     words = "it would run on n, evicts ns/b, ns/c, moves ns/d, goes before ns/e"
     assert option_in_words(option, SNAPSHOT).endswith(words)
 
