@@ -34,13 +34,16 @@ def name(sandbox_names: Iterator[str]) -> Iterator[str]:
     kind.down(chosen)
 
 
-def test_pods_get_gpus_by_queue_and_the_one_beyond_its_limit_runs_as_advised(name: str) -> None:
+def test_a_job_moves_for_another_and_the_one_beyond_its_limit_runs_as_advised(name: str) -> None:
     shown = demo("--name", name)
     where = dict(re.findall(r"^((?:red|blue)-\S+) +(?:red|blue) +\d+ +(\S+)", shown, re.MULTILINE))
     assert len(where) == 6, shown
     assert all("worker" in place for place in where.values()), shown
     assert "red-train-3 waits: queue red has a limit of 16 GPUs" in shown
     assert f"gpuyard demo --ground kind --name {name} --down" in shown
+    first = f"gpuyard-{name}-worker"
+    assert f"Moving training-job-2 (2 GPUs) from {first} to {first}2\n" in shown
+    assert f"Scheduling training-job-a (4 GPUs) on {first}\n" in shown
 
 
 def test_its_pods_really_run(name: str) -> None:

@@ -11,12 +11,14 @@ from gpuyard.sandbox.demo import kind_stage
 from gpuyard.sandbox.demo.command import _end
 from gpuyard.sandbox.errors import SandboxError
 
+WORKERS = {"gpuyard-demo-worker", "gpuyard-demo-worker2", "gpuyard-demo-worker3", "gpuyard-demo-worker4"}
+
 
 class Recording:
     """A kind cluster that only remembers; its kubelets offer `offered`."""
 
-    def __init__(self, offered: str = "16 16") -> None:
-        self.nodes = {"gpuyard-demo-control-plane": "running", "gpuyard-demo-worker": "", "gpuyard-demo-worker2": ""}
+    def __init__(self, offered: str = "8 8 8 8") -> None:
+        self.nodes = dict.fromkeys(["gpuyard-demo-control-plane", *WORKERS], "running")
         self.docker = None
         self.offered = offered
         self.calls: list[str] = []
@@ -59,14 +61,14 @@ def test_the_image_is_there_before_what_runs_it_and_all_comes_with_one_apply(clu
 def test_it_tells_what_is_there_when_kubelet_offers_it(cluster: Recording) -> None:
     said: list[str] = []
     assert set_up(said) is cluster
-    assert said[-1].startswith("2 nodes with 16 mock GPUs each")
+    assert said[-1].startswith("4 nodes with 8 mock GPUs each")
 
 
 def test_kubelets_that_offer_too_little_are_a_failure_that_says_where_to_look(
     cluster: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kind_stage, "OFFERED_WITHIN", 0)
-    cluster.offered = "16"
+    cluster.offered = "8"
     with pytest.raises(SandboxError, match=r"kubelet does not offer them(.|\n)*gpuyard-mock"):
         set_up()
 
@@ -75,15 +77,13 @@ def test_every_worker_gets_its_gpus_and_the_control_plane_none() -> None:
     recording: Any = Recording()
     made: Any = kind_stage.topology(recording)
     document = json.loads(made["data"]["topology.yml"])
-    assert {node: len(each["gpus"]) for node, each in document["nodes"].items()} == {
-        "gpuyard-demo-worker": 16, "gpuyard-demo-worker2": 16,
-    }  # fmt: skip
+    assert {node: len(each["gpus"]) for node, each in document["nodes"].items()} == dict.fromkeys(WORKERS, 8)
 
 
 def test_the_topology_is_one_that_the_mock_reads() -> None:
     recording: Any = Recording()
     made: Any = kind_stage.topology(recording)
-    assert set(read(made["data"]["topology.yml"]).nodes) == {"gpuyard-demo-worker", "gpuyard-demo-worker2"}
+    assert set(read(made["data"]["topology.yml"]).nodes) == WORKERS
 
 
 @pytest.mark.parametrize(

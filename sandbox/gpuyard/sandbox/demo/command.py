@@ -97,9 +97,7 @@ def _show(ground: str, name: str, narrate: Narrate, output: str) -> None:
 
 
 def _stage(ground: str, name: str, say: Say, tell: Say, narrate: Narrate) -> Cluster | kind.Cluster:
-    if ground == "kind":
-        return kind_stage.set_up(name, say)
-    cluster = set_up(name, say)
+    cluster = kind_stage.set_up(name, say) if ground == "kind" else set_up(name, say)
     if not cluster.kubectl("get", "namespace", NAMESPACE, "--ignore-not-found", "-o", "name"):
         # Else it has been played here.
         told = consolidation.play(cluster, manifests(), say, narrate)

@@ -16,6 +16,7 @@ from gpuyard.sandbox.errors import SandboxError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from gpuyard.sandbox import kind
     from gpuyard.sandbox.cluster import Cluster
     from gpuyard.sandbox.releases import Say
 
@@ -32,7 +33,7 @@ WITHIN = 180.0
 POLL = 0.2
 
 
-def play(cluster: Cluster, manifests: Path, say: Say, narrate: Narrate) -> str:
+def play(cluster: Cluster | kind.Cluster, manifests: Path, say: Say, narrate: Narrate) -> str:
     """Play it from beginning to end, and leave nothing of it; what happened, told by the objects of the cluster."""
     sample = manifests / "samples" / "consolidation"
     clean(cluster, sample)
@@ -41,7 +42,7 @@ def play(cluster: Cluster, manifests: Path, say: Say, narrate: Narrate) -> str:
     cluster.kubectl("apply", "-f", str(sample / QUEUES))
     _await_accounts(cluster, sample)
     say(f"kubectl apply -f {INITIAL}: four jobs that run before the story begins")
-    cluster.kubectl("apply", "-f", str(sample / INITIAL))
+    cluster.kubectl("apply", "-f", "-", stdin=_placed(sample / INITIAL, _nodes(cluster)))
     _until(lambda: _run(cluster) == JOBS_BEFORE, "the jobs that the story begins with run")
     empty = _empty_node(cluster)
     say(f"{empty} is empty and would do for what comes: it is cordoned, so that others have to make room")
@@ -58,13 +59,13 @@ def play(cluster: Cluster, manifests: Path, say: Say, narrate: Narrate) -> str:
     return told
 
 
-def look(cluster: Cluster) -> list[Json]:
+def look(cluster: Cluster | kind.Cluster) -> list[Json]:
     """The objects of the cluster that decide about pods."""
     found: list[Json] = json.loads(cluster.kubectl("get", KINDS, "--all-namespaces", "-o", "json"))["items"]
     return found
 
 
-def clean(cluster: Cluster, sample: Path) -> None:
+def clean(cluster: Cluster | kind.Cluster, sample: Path) -> None:
     """Take the sample's objects away, the last ones first."""
     for name in (NEW, INITIAL, QUEUES):
         cluster.kubectl("delete", "--ignore-not-found", "--wait=false", "-f", str(sample / name))
@@ -73,7 +74,7 @@ def clean(cluster: Cluster, sample: Path) -> None:
         cluster.kubectl("wait", "--for=delete", f"namespace/{name}", f"--timeout={WITHIN:.0f}s")
 
 
-def _await_accounts(cluster: Cluster, sample: Path) -> None:
+def _await_accounts(cluster: Cluster | kind.Cluster, sample: Path) -> None:
     """Wait until pods can be made: we are faster than people who type."""
     for name in _names(sample / QUEUES, "Namespace"):
         cluster.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=90s", "--namespace", name)
@@ -83,23 +84,36 @@ def _names(file: Path, kind: str) -> list[str]:
     return [thing["metadata"]["name"] for thing in yaml.safe_load_all(file.read_text()) if thing["kind"] == kind]
 
 
-def _pods(cluster: Cluster) -> list[Json]:
+def _pods(cluster: Cluster | kind.Cluster) -> list[Json]:
     """The sample's pods: those of its projects."""
     found: list[Json] = json.loads(cluster.kubectl("get", "pods", "--all-namespaces", "-o", "json"))["items"]
     return [pod for pod in found if pod["metadata"]["namespace"].startswith("project-")]
 
 
-def _run(cluster: Cluster) -> int:
+def _run(cluster: Cluster | kind.Cluster) -> int:
     return sum(pod["status"].get("phase") == "Running" for pod in _pods(cluster))
 
 
-def _empty_node(cluster: Cluster) -> str:
+def _empty_node(cluster: Cluster | kind.Cluster) -> str:
     used = {pod["spec"].get("nodeName") for pod in _pods(cluster)}
-    nodes = cluster.kubectl("get", "nodes", "-o", "name").replace("node/", "").split()
-    return next(name for name in nodes if name not in used)
+    return next(name for name in _nodes(cluster) if name not in used)
 
 
-def _is_settled(cluster: Cluster) -> bool:
+def _nodes(cluster: Cluster | kind.Cluster) -> list[str]:
+    """The nodes that pods may go to."""
+    workers = ("nodes", "--selector", "!node-role.kubernetes.io/control-plane", "-o", "name")
+    return sorted(cluster.kubectl("get", *workers).replace("node/", "").split())
+
+
+def _placed(file: Path, nodes: Sequence[str]) -> str:
+    """The content of a file, with the nodes called as they are here."""
+    text = file.read_text()
+    for number, name in enumerate(nodes, 1):
+        text = text.replace(f"nodeName: node-{number}\n", f"nodeName: {name}\n")
+    return text
+
+
+def _is_settled(cluster: Cluster | kind.Cluster) -> bool:
     """Whether everybody has a place, and no plan is under way."""
     things = look(cluster)
     pods = [one for one in things if one["kind"] == "Pod" and one["metadata"]["namespace"].startswith("project-")]

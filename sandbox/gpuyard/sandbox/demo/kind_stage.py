@@ -16,7 +16,7 @@ from gpuyard.sandbox.spec import Spec
 if TYPE_CHECKING:
     from gpuyard.sandbox.releases import Say
 
-WORKERS, GPUS = 2, 16
+WORKERS, GPUS = 4, 8
 OFFERED_WITHIN = 300.0
 POLL = 0.5
 ROLLED_OUT = "--timeout=300s"
