@@ -24,6 +24,13 @@ def test_a_node_with_room_that_kube_scheduler_leaves_out_is_not_offered() -> Non
     assert node_cause(cycle, snapshot.pods["ns/a-1"], "node-1") == "not-offered"
 
 
+def test_who_is_offered_no_node_is_told_so_and_nothing_of_an_affinity_that_it_does_not_have() -> None:
+    some = yard().nodes(2, gpus=1).queue("a").running("a", on="node-1").pending("a", name="p").snapshot()
+    found = settle(some.with_offer("ns/p", Offer(nodes=frozenset())), Settings()).pending["ns/p"].facts
+    assert isinstance(found, NodeCounts)
+    assert found.causes == {"gpus": 1, "not-offered": 1}
+
+
 def test_a_node_with_room_that_is_offered_has_no_cause_against_it() -> None:
     snapshot = yard().nodes(2).queue("a").pending("a").snapshot()
     cycle = Cycle(snapshot, Settings())

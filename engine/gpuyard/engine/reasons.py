@@ -20,7 +20,7 @@ from gpuyard.engine import gates
 from gpuyard.engine.company import Company
 from gpuyard.engine.constraints import selects, tolerates
 from gpuyard.engine.gang import Team, starting_chunk
-from gpuyard.engine.model import GPU, RESOURCES, UNLIMITED, Node, Pod, Shape, State
+from gpuyard.engine.model import GPU, RESOURCES, UNLIMITED, Node, Offer, Pod, Shape, State
 from gpuyard.engine.placement import Nodes
 from gpuyard.engine.plan import Cycle
 from gpuyard.engine.result import Clearing, Gap, Kept, NodeCounts, Reason, Share, Verdict, Waiting
@@ -48,7 +48,7 @@ class Teller:
     def __init__(self, cycle: Cycle) -> None:
         self._cycle = cycle
         self._by_workload: dict[str, Waiting] = {}
-        self._counts: dict[Shape, NodeCounts] = {}
+        self._counts: dict[tuple[Shape, Offer | None], NodeCounts] = {}
         self._holders = cycle.holders()
         self._in_the_way: dict[tuple[Shape, Nodes], tuple[tuple[str, Pod], ...]] = {}
         """By shape and nodes the first two who hold room that would do: one of them may be the pod itself."""
@@ -182,18 +182,18 @@ class Teller:
         return any(_holds_empty(fleet[name], pod.shape) for name in (fleet if nodes is None else nodes))
 
     def _node_counts(self, pod: Pod) -> NodeCounts:
-        found = self._counts.get(pod.shape)
-        if found is None:
-            found = self._counts[pod.shape] = self._count(pod)
-        return found
+        alike = (pod.shape, self._cycle.snapshot.offers.get(pod.key))
+        if alike not in self._counts:
+            self._counts[alike] = self._count(pod)
+        return self._counts[alike]
 
     def _count(self, pod: Pod) -> NodeCounts:
         causes: dict[str, int] = {}
         free = largest = 0
-        asked = self._cycle.scratch.claim(pod).gpu
+        asked, nodes = self._cycle.scratch.claim(pod).gpu, self._cycle.placer.nodes_for(pod)
         for name in sorted(self._cycle.scratch.rooms.names()):
             room = self._cycle.scratch.rooms[name]
-            cause = _cause(room, pod.shape)
+            cause = _unless_offered(_cause(room, pod.shape), name, nodes)
             causes[cause] = causes.get(cause, 0) + 1
             if cause in _BY_ROOM:
                 hole = _hole(room, pod.shape)
@@ -203,12 +203,9 @@ class Teller:
 
 def node_cause(cycle: Cycle, pod: Pod, name: str) -> str:
     """Why one node does not take a pod at the end of a cycle, in the words of `NodeCounts.causes`; empty: it would."""
-    cause = _cause(cycle.scratch.rooms[name], pod.shape)
+    cause = _unless_offered(_cause(cycle.scratch.rooms[name], pod.shape), name, cycle.placer.nodes_for(pod))
     if cause != "affinity":
         return cause
-    offered = cycle.placer.nodes_for(pod)
-    if offered is not None and name not in offered:
-        return "not-offered"
     return "" if Company(cycle.scratch).allows(pod, name) else cause
 
 
@@ -238,7 +235,12 @@ def _hole(room: Room, shape: Shape) -> int:
     return whole + sum(GPU - stays for _, stays in room.groups.values() if stays)
 
 
-_BY_ROOM = ("gpus", "cpu", "memory", "pods", "affinity")
+_BY_ROOM = ("gpus", "cpu", "memory", "pods", "affinity", "not-offered")
+
+
+def _unless_offered(cause: str, name: str, nodes: Nodes) -> str:
+    """The cause; where nothing of the node's own is one, perhaps that kube-scheduler does not offer it."""
+    return "not-offered" if cause == "affinity" and nodes is not None and name not in nodes else cause
 
 
 def _cause(room: Room, shape: Shape) -> str:
