@@ -54,7 +54,7 @@ def test_levels_that_are_no_levels_are_a_fault(levels: list[Json]) -> None:
     assert [field for field, _ in heard] == ["spec.levels"]
 
 
-def plan(state: str | None, shape: object = None) -> objects.Plan:
+def plan(state: str | None, shape: object = None, **status: object) -> objects.Plan:
     promise = {
         "pod": "default/web",
         "node": "node-1",
@@ -66,7 +66,8 @@ def plan(state: str | None, shape: object = None) -> objects.Plan:
         "gpuGroups": ["g"],
     }
     return seen(
-        objects.Plan, {"metadata": {"name": "plan-1"}, "spec": {"promises": [promise]}, "status": {"state": state}}
+        objects.Plan,
+        {"metadata": {"name": "plan-1"}, "spec": {"promises": [promise]}, "status": {"state": state, **status}},
     )
 
 
@@ -90,6 +91,10 @@ def test_the_promises_of_an_unfinished_plan_stand(state: str | None) -> None:
 @pytest.mark.parametrize("state", ["Kept", "Impossible", "Expired"])
 def test_a_finished_plan_promises_nothing(state: str) -> None:
     assert promises(plan(state), Heard()) == []
+
+
+def test_a_place_that_was_taken_and_left_again_is_promised_no_longer() -> None:
+    assert promises(plan("Running", deserted=["default/web"]), Heard()) == []
 
 
 def test_a_promise_that_cannot_be_read_is_a_fault() -> None:

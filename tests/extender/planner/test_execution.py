@@ -212,6 +212,20 @@ async def test_a_plan_is_kept_when_all_stand_where_they_should() -> None:
     assert act.state == "Kept: everybody has left, and every place is taken"
 
 
+async def test_a_place_that_was_taken_and_left_again_is_kept_no_longer_after_a_restart_either() -> None:
+    act = moving()
+    await act.step()
+    act.gone("b")
+    act.stands("b", "n2", uid="new")
+    await act.step()
+    assert act.run.plan.status.deserted == ()
+    act.gone("b")
+    await act.step()
+    act.run = Run(act.run.plan, 0, act.run.plan.spec.promises)
+    await act.step()
+    assert (act.open(), act.run.plan.status.deserted) == (["ns/a"], ("ns/b",))
+
+
 async def test_room_that_is_free_for_too_long_expires() -> None:
     act = moving()
     await act.step()

@@ -107,6 +107,7 @@ def test_who_has_come_back_and_is_sent_away_by_another_plan_is_not_waited_for_ag
     came = look(moving, pod("a"), pod("b", "n2", uid="new"))
     again = progress(moving, {"ns/a": pod("a")}, {}, SINCE, lambda _: False, came.taken)
     assert (names(came.open), names(again.open)) == (["a"], ["a"])
+    assert (set(came.deserted), set(again.deserted)) == (set(), {"ns/b"})
 
 
 def test_a_plan_for_nobody_needs_no_claim() -> None:

@@ -529,6 +529,7 @@ class PlanStatus(Form):
     """`status` of a Plan."""
 
     state: Text = None
+    deserted: list[str] | None = None
 
 
 class Plan(Object):

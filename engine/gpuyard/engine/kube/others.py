@@ -53,11 +53,13 @@ def topology(seen: objects.Topology, complain: Complain) -> Topology:
 
 
 def promises(seen: objects.Plan, complain: Complain) -> list[Promise]:
-    """The promises of a plan; none when it is finished."""
-    if (seen.status or objects.PlanStatus()).state in _FINISHED:
+    """The promises of a plan but those that were met and left again; none when it is finished."""
+    status = seen.status or objects.PlanStatus()
+    if status.state in _FINISHED:
         return []
-    kept = (seen.spec or objects.PlanSpec()).promises or []
-    return [p for n, one in enumerate(kept) if (p := _promise(name_of(seen), one, f"spec.promises[{n}]", complain))]
+    kept, deserted = (seen.spec or objects.PlanSpec()).promises or [], status.deserted or ()
+    read_ones = (_promise(name_of(seen), one, f"spec.promises[{n}]", complain) for n, one in enumerate(kept))
+    return [one for one in read_ones if one and one.pod not in deserted]
 
 
 def _promise(plan: str, seen: objects.PlanPromise, field: str, complain: Complain) -> Promise | None:

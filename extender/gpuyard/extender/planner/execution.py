@@ -85,8 +85,9 @@ class Executor:
 
     async def advance(self, run: Run, world: World, *, ttl: float, honor_budgets: bool) -> None:
         """Do what is due; a plan that is over says so in `run.plan`."""
-        seen = progress(run.plan, world.pods, world.at, run.since, world.is_stuck, run.taken)
-        run.taken = seen.taken
+        taken = run.taken.union(run.plan.status.deserted)
+        seen = progress(run.plan, world.pods, world.at, run.since, world.is_stuck, taken)
+        await self._note_taken(run, seen)
         run.why_not = run.why_not or _hopeless(seen)
         if not run.why_not and world.now >= run.not_before:
             await self._evict(run, seen.due, world.now, honor_budgets=honor_budgets)
@@ -97,6 +98,13 @@ class Executor:
             await self._end(run, *ending, world.today)
             if ending[0] is not Event.SETTLED and seen.claimed:
                 self._teller.withdrawn(run.plan)
+
+    async def _note_taken(self, run: Run, seen: Progress) -> None:
+        """Who is asked after a restart sees who stands on his place, but not who has stood there."""
+        run.taken = seen.taken
+        if not seen.deserted.issubset(run.plan.status.deserted):
+            run.plan = run.plan.with_status(deserted=tuple(sorted(seen.deserted.union(run.plan.status.deserted))))
+            await self._store.write_status(run.plan)
 
     # --- leaving ---
 

@@ -90,6 +90,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """UIDs of those whose eviction was accepted."""
     refused: tuple[str, ...] = ()
     """The pods to which kube-scheduler did not offer their places."""
+    deserted: tuple[str, ...] = ()
+    """The pods of the places that were taken and left again: these are kept no longer."""
     finished: str | None = None
 
 

@@ -41,6 +41,8 @@ class Progress(NamedTuple):
     """Those who should have been gone long ago."""
     taken: frozenset[str]
     """The places that have been taken, by the pods that they name: who goes again later needs another plan."""
+    deserted: frozenset[str]
+    """Those of them on which nobody stands any more."""
     open: tuple[Place, ...]
     """The places that are kept and not taken yet."""
     claimed: bool
@@ -58,7 +60,8 @@ def progress(  # noqa: PLR0913, PLR0917 - the plan, the pods, and what of them t
     """How far a plan has come that was made at `since`; `at` are the pods on each node."""
     left = [(victim, pod) for victim in plan.spec.evictions if (pod := _still_there(victim, pods))]
     told = set(plan.status.evicted)
-    taken = taken_before.union(_taken(plan, pods, at, since))
+    stands = _taken(plan, pods, at, since)
+    taken = taken_before.union(stands)
     open_places = tuple(p for p in plan.spec.promises if p.pod not in taken and _is_wanted(plan, p, pods))
     claims = [place for place in plan.spec.promises if not plan.is_moved(place)]
     return Progress(
@@ -66,6 +69,7 @@ def progress(  # noqa: PLR0913, PLR0917 - the plan, the pods, and what of them t
         due=tuple(v for v, pod in left if pod.state is not State.TERMINATING and v.uid not in told),
         stuck=tuple(victim for victim, pod in left if is_stuck(pod)),
         taken=taken,
+        deserted=taken.difference(stands),
         open=open_places,
         claimed=not claims or any(place in open_places or place.pod in taken for place in claims),
     )
