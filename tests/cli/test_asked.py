@@ -45,6 +45,22 @@ def test_pods_are_meant_by_name_or_by_what_makes_them(text: str, pods: list[str]
     assert meant(FOUND, [text]) == {text: tuple(pods)}
 
 
+@pytest.mark.parametrize("text", ["a/deployment/web", "a/Deployment/web", "A/DEPLOYMENT/web", "Deploy/web"])
+def test_what_an_error_advises_to_say_is_understood_in_any_case(text: str) -> None:
+    assert meant(FOUND, [text]) == {text: ("a/web-0",)}
+
+
+@pytest.mark.parametrize("there", ["a", "b"])
+def test_of_several_teams_the_one_whose_namespace_is_said_is_meant(there: str) -> None:
+    assert meant(FOUND, ["job/same"], there) == {"job/same": (f"{there}/same-0",)}
+
+
+def test_of_several_teams_the_one_that_is_being_submitted_is_meant() -> None:
+    new = {("b", "Job", "same")}
+    assert meant(FOUND, ["job/same"], "c", new) == {"job/same": ("b/same-0",)}
+    assert meant(FOUND, ["job/same"], "a", new) == {"job/same": ("a/same-0",)}
+
+
 def test_pods_are_counted_as_people_count() -> None:
     many = [one.object for one in harvest(*(owned(f"j-{n}", "Job", "j") for n in (10, 2))).found]
     assert meant(many, ["a/j"])["a/j"] == ("a/j-2", "a/j-10")
@@ -55,8 +71,8 @@ def test_pods_are_counted_as_people_count() -> None:
     [
         ("a/trian", "there is no such pod in the input; did you mean a/train?"),
         ("zzz", "there is no such pod in the input, nor anything of that name that makes pods"),
-        ("a/web", "it may be a/Deployment/web or a/StatefulSet/web: say which"),
-        ("job/same", "it may be a/Job/same or b/Job/same: say which"),
+        ("a/web", "it may be a/deployment/web or a/statefulset/web: say which"),
+        ("job/same", "it may be a/job/same or b/job/same: say which"),
     ],
 )
 def test_what_means_nobody_or_several_is_told(text: str, why: str) -> None:

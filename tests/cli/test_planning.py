@@ -354,6 +354,34 @@ def test_a_job_is_checked_as_a_whole(tmp_path: Path, name: str) -> None:
     assert f"no: 2 of the 4 pods of {name} have places; default/train-2 has no place: " in no.out
 
 
+def test_of_two_jobs_of_one_name_the_namespace_says_which_is_meant(tmp_path: Path) -> None:
+    two = (node(), queue(), *(with_meta(job(pods), namespace=there) for pods, there in ((2, "team-a"), (4, "team-b"))))
+    neither = plan(tmp_path, *two, args=("--check", "job/train"))
+    assert (neither.code, "it may be team-a/job/train or team-b/job/train: say which" in neither.err) == (2, True)
+    for said in (("-n", "team-a", "--check", "job/train"), ("--check", "team-a/Job/train")):
+        assert "yes: all 2 pods of " in plan(tmp_path, *two, args=said).out
+    assert "0 of the 4 pods of job/train" in plan(tmp_path, *two, args=("-n", "team-b", "--check", "job/train")).out
+
+
+def test_of_two_jobs_of_one_name_the_one_that_is_being_submitted_is_meant(tmp_path: Path) -> None:
+    owner = {"kind": "Job", "name": "train", "controller": True}
+    there = with_meta(pod("train-abc", on="node-1", namespace="team-b"), ownerReferences=[owner], uid="u-1")
+    told = plan(tmp_path, node(), queue(), there, job(1), args=("--check", "job/train"))
+    assert (told.code, "yes: default/train-0 has a place" in told.out) == (0, True)
+
+
+def test_a_job_that_the_api_server_would_name_can_be_asked_about(tmp_path: Path) -> None:
+    nameless = job(1) | {"metadata": {"generateName": "train-"}}
+    asked = ("--check", "job/train-x", "--check", "job/train-x2")
+    told = plan(tmp_path, node(), queue(), nameless, nameless, args=asked)
+    assert (told.code, "yes: default/train-x2-0 has a place" in told.out) == (0, True)
+
+
+def test_a_job_without_a_name_is_told_once(tmp_path: Path) -> None:
+    told = plan(tmp_path, node(), job(1) | {"metadata": {}})
+    assert (told.code, told.err.count("metadata.name: missing")) == (2, 1)
+
+
 def test_who_pays_for_a_job_is_told(tmp_path: Path) -> None:
     told = plan(tmp_path, *FULL, job(2), args=("--check", "job/train"))
     assert "yes: all 2 pods of job/train have places, on node-1, evicting default/lent" in told.out

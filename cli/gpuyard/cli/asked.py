@@ -1,7 +1,7 @@
 """Which pods somebody means: one by its name, or all of an object that makes them: `job/train`, `team-a/train`."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
 from gpuyard.engine.kube.makers import Name, makers_of
@@ -20,13 +20,18 @@ class Unknown(LookupError):  # noqa: N818 - reads as what it says of the name
         super().__init__(why)
 
 
-def meant(pods: Iterable[Object], asked: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
-    """The pods that are meant by each text, by their keys; raises `Unknown` for one that means none, or too many."""
+def meant(
+    pods: Iterable[Object], asked: Sequence[str], namespace: str = "", submitted: Collection[Name] = ()
+) -> Mapping[str, tuple[str, ...]]:
+    """The pods that are meant by each text, by their keys; raises `Unknown` for one that means none, or too many.
+
+    Of several that have a name the one in `namespace` is meant, then the one that is being submitted.
+    """
     teams = defaultdict[Name, list[str]](list)
     for pod in pods:
         for name in ((namespace_of(pod), POD, name_of(pod)), *makers_of(pod)):
             teams[name].append(f"{namespace_of(pod)}/{name_of(pod)}")
-    return {text: tuple(sorted(teams[_one(teams, text)], key=_counted)) for text in asked}
+    return {text: tuple(sorted(teams[_one(teams, text, namespace, submitted)], key=_counted)) for text in asked}
 
 
 def _counted(pod: str) -> tuple[int, str]:
@@ -34,13 +39,17 @@ def _counted(pod: str) -> tuple[int, str]:
     return len(pod), pod
 
 
-def _one(teams: Mapping[Name, Sequence[str]], text: str) -> Name:
-    last = text.rpartition("/")[2]
-    found = [name for name in teams if name[2] == last and text in _called(*name)]
+def _one(teams: Mapping[Name, Sequence[str]], text: str, namespace: str, submitted: Collection[Name]) -> Name:
+    before, slash, last = text.rpartition("/")
+    said = f"{before.lower()}{slash}{last}"
+    found = [name for name in teams if name[2] == last and said in _called(*name)]
     # A pod comes before what has made it: both may be `team-a/train`.
-    found = [name for name in found if name[1] == POD and f"{name[0]}/{last}" == text] or found
+    found = [name for name in found if name[1] == POD and f"{name[0]}/{last}" == said] or found
+    found = [name for name in found if name[0] == namespace] or found
+    found = [name for name in found if name in submitted] or found
     if len(found) > 1:
-        raise Unknown(text, f"it may be {' or '.join(sorted('/'.join(name) for name in found))}: say which")
+        names = sorted(f"{there}/{kind.lower()}/{last}" for there, kind, _ in found)
+        raise Unknown(text, f"it may be {' or '.join(names)}: say which")
     if not found:
         near = get_close_matches(text, {f"{namespace}/{name}" for namespace, _, name in teams}, n=1)
         hint = f"; did you mean {near[0]}?" if near else ", nor anything of that name that makes pods"
@@ -50,6 +59,6 @@ def _one(teams: Mapping[Name, Sequence[str]], text: str) -> Name:
 
 def _called(namespace: str, kind: str, name: str) -> Iterator[str]:
     yield f"{namespace}/{name}"
-    for each in (kind.lower(), f"{kind.lower()}s", _SHORT.get(kind, kind)):
+    for each in (kind.lower(), f"{kind.lower()}s", _SHORT.get(kind, kind.lower())):
         yield f"{each}/{name}"
         yield f"{namespace}/{each}/{name}"

@@ -8,9 +8,10 @@ from typing import NamedTuple
 from gpuyard.cli.asked import POD, meant
 from gpuyard.cli.files import gather, take
 from gpuyard.engine.kube.assemble import assemble
-from gpuyard.engine.kube.decode import Found
+from gpuyard.engine.kube.decode import Found, Harvest
 from gpuyard.engine.kube.faults import Unreadable
-from gpuyard.engine.kube.makers import made
+from gpuyard.engine.kube.makers import Name, made
+from gpuyard.engine.kube.meta import meta_of, name_of, namespace_of
 from gpuyard.engine.settings import Settings
 from gpuyard.engine.snapshot import Snapshot
 
@@ -44,6 +45,7 @@ def read(  # noqa: PLR0913 - what is read, and how
     """
     with _growing():
         harvest = gather(paths, namespace)
+        new = _submitted(harvest) if asked else set()
         if live is not None:
             take(harvest, *live)
         grown = made(harvest.submitted, ((each.source, each.object) for each in harvest.found))
@@ -55,9 +57,17 @@ def read(  # noqa: PLR0913 - what is read, and how
             raise Unreadable([*faults, *unreadable.faults]) from None
         if faults:
             raise Unreadable(faults)
-        pods = meant((each.object for each in found if each.kind == POD), asked) if asked else {}
+        there = (each.object for each in found if each.kind == POD)
+        pods = meant(there, asked, namespace, new) if asked else {}
     warnings = sorted([*reading.warnings, *grown.notes])
     return Read(reading.snapshot, (*harvest.notes(), *(f"warning: {warning}" for warning in warnings)), pods)
+
+
+def _submitted(harvest: Harvest) -> set[Name]:
+    """What is not in the cluster yet: objects that will make pods, and pods without a uid."""
+    pods = (each.object for each in harvest.found if each.kind == POD)
+    bare = {(namespace_of(pod), POD, name_of(pod)) for pod in pods if not meta_of(pod).uid}
+    return bare.union(each.name for each in harvest.submitted)
 
 
 @contextmanager

@@ -131,3 +131,20 @@ def test_what_names_no_namespace_gets_the_one_that_is_said() -> None:
         found.take("x", msgspec.json.encode(one))
     assert [namespace_of(one.object) for one in found.found] == ["ns", "own", "ns"]
     assert found.submitted[0].name == ("ns", "Job", "j")
+
+
+@pytest.mark.parametrize("kind", ["Job", "Deployment"])
+def test_what_the_api_server_would_name_gets_a_name_that_can_be_told_beforehand(kind: str) -> None:
+    version = {"Job": "batch/v1", "Deployment": "apps/v1"}[kind]
+    new = {"apiVersion": version, "kind": kind, "metadata": {"generateName": "j-"}}
+    bare = pod() | {"metadata": {"generateName": "p-"}}
+    found = harvest(new, new, listed(bare, bare, bare | {"metadata": {"generateName": "q-"}}))
+    assert [each.name[2] for each in found.submitted] == ["j-x", "j-x2"]
+    owners = ["Job j-x", "Job j-x2"] if kind == "Job" else []
+    assert names(found) == [*owners, "Pod p-x", "Pod p-x2", "Pod q-x"]
+
+
+@pytest.mark.parametrize("more", [{"metadata": {}}, {"metadata": None}, {"metadata": {"generateName": 1}}])
+def test_without_the_beginning_of_a_name_there_is_none(more: Json) -> None:
+    found = harvest(listed(pod("a"), pod() | more))
+    assert ([each.object.metadata and each.object.metadata.name for each in found.found][1] or "") == ""

@@ -45,6 +45,7 @@ _MAKERS: Mapping[str, str] = {
 
 _header = msgspec.json.Decoder(objects.Header)
 _name = msgspec.json.Decoder(objects.Object)
+_nameless = msgspec.json.Decoder(objects.Nameless)
 _maker = msgspec.json.Decoder(Maker)
 _decoders: Mapping[tuple[str, str], Callable[[bytes | msgspec.Raw], objects.Object]] = {
     (kind, version): msgspec.json.Decoder(form).decode for form, kind, versions in _KINDS for version in versions
@@ -77,6 +78,7 @@ class Harvest:
         self._last: tuple[str, str] | None = None
         self._at = ("", objects.Object())
         self._documents: Counter[str] = Counter()
+        self._named: Counter[tuple[object, ...]] = Counter()
         self._place = ""
 
     def take(self, source: str, document: bytes) -> None:
@@ -127,7 +129,7 @@ class Harvest:
             return False
         if seen.kind != last[0] or seen.api_version != last[1]:
             return False
-        self._keep(source, last[0], seen)
+        self._keep(source, last[0], seen, document)
         return True
 
     def _take_one(self, source: str, document: bytes | msgspec.Raw, kind: str, version: str) -> None:
@@ -140,11 +142,11 @@ class Harvest:
         makes = _MAKERS.get(kind) == version if decode is None else kind in _OWNERS
         try:
             if makes and not _is_there(document):
-                self._submit(source, _maker.decode(document))
+                self._submit(source, _maker.decode(document), document)
             elif decode is None:
                 self.skipped[f"{kind} ({version})" if version else kind] += 1
             if decode is not None:
-                self._keep(source, kind, decode(document))
+                self._keep(source, kind, decode(document), document)
         except msgspec.DecodeError as error:
             name = _name_in(document)
             thing = f"{kind} {name}" if name else self._nameless(kind)
@@ -153,22 +155,38 @@ class Harvest:
         # Of what makes pods each one needs a look of its own.
         self._last = None if makes or decode is None else (kind, version or _VERSIONS[kind])
 
-    def _submit(self, source: str, seen: Maker) -> None:
-        self._settle(seen)
+    def _submit(self, source: str, seen: Maker, document: bytes | msgspec.Raw) -> None:
+        self._settle(seen, document)
         self.submitted.append(Submitted(source, seen))
 
-    def _settle(self, seen: objects.Object) -> None:
-        """Give a namespace to what names none."""
-        if self._namespace and seen.metadata is not None and not seen.metadata.namespace:
-            seen.metadata.namespace = self._namespace
+    def _settle(self, seen: objects.Object, document: bytes | msgspec.Raw) -> None:
+        """Give a namespace to what names none, and a name to what has only the beginning of one."""
+        meta = seen.metadata
+        if meta is None:
+            return
+        if self._namespace and not meta.namespace:
+            meta.namespace = self._namespace
+        if not meta.name:
+            meta.name = self._generated(seen, meta, document)
+
+    def _generated(self, seen: objects.Object, meta: objects.Meta, document: bytes | msgspec.Raw) -> str:
+        """A name as the API server makes one; its end is x, x2, x3 instead of random, so that it can be asked about."""
+        prefix = _prefix_in(document)
+        if not prefix:
+            return ""
+        # A Job is read in two forms: each of them counts for itself.
+        alike = (type(seen), seen.kind, meta.namespace, prefix)
+        self._named[alike] += 1
+        number = self._named[alike]
+        return f"{prefix}x{number}" if number > 1 else f"{prefix}x"
 
     def _nameless(self, kind: str) -> str:
         """What has no name that can be read: its kind, and its place in a source of several."""
         return f"{kind} {self._place}".strip()
 
-    def _keep(self, source: str, kind: str, seen: objects.Object) -> None:
+    def _keep(self, source: str, kind: str, seen: objects.Object, document: bytes | msgspec.Raw) -> None:
         self._at = source, seen
-        self._settle(seen)
+        self._settle(seen, document)
         kept = telling(seen, self._complain) if isinstance(seen, objects.Pod) else seen
         self.found.append(Found(source, kind, kept))
 
@@ -186,6 +204,15 @@ def _is_there(document: bytes | msgspec.Raw) -> bool:
     """Whether the object comes from an API server, and is not being submitted."""
     meta = _name.decode(document).metadata
     return meta is not None and bool(meta.uid or meta.creation_timestamp)
+
+
+def _prefix_in(document: bytes | msgspec.Raw) -> str:
+    """What the object's name is to begin with, if it can be read."""
+    try:
+        meta = _nameless.decode(document).metadata
+    except msgspec.DecodeError:
+        return ""
+    return (meta and meta.generate_name) or ""
 
 
 def _name_in(document: bytes | msgspec.Raw) -> str:

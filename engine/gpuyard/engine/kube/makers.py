@@ -278,7 +278,7 @@ def _pods(maker: Maker, complain: Complain) -> Iterator[Telling]:
     if spec.suspend or (spec.run_policy and spec.run_policy.suspend):
         return
     if not name_of(maker):
-        complain("metadata.name", "missing; the pods are named by it")
+        complain("metadata.name", "missing")
         return
     left = MOST_PODS
     for part in parts(maker):

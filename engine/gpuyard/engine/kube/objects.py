@@ -30,6 +30,18 @@ class Header(Form):
     items: list[msgspec.Raw] | None = None
 
 
+class Prefix(Form):
+    """`metadata` of what is named by the API server."""
+
+    generate_name: Text = None
+
+
+class Nameless(Form):
+    """What every object without a name says of itself."""
+
+    metadata: Prefix | None = None
+
+
 class Owner(Frozen, frozen=True):
     """An entry of `metadata.ownerReferences`."""
 
