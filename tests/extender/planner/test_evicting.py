@@ -15,6 +15,13 @@ EVICTION = "/api/v1/namespaces/ns/pods/b/eviction"
 POD = "/api/v1/namespaces/ns/pods/b"
 
 
+def there(uid: str = "uid-b") -> Api:
+    """An API server that has a pod of this name."""
+    api = Api()
+    api.put(POD, {"metadata": {"uid": uid}})
+    return api
+
+
 async def outcome(api: Api, *, honor_budgets: bool = True) -> Outcome:
     found, _ = await evict(cast("Client", api), victim("b"), honor_budgets=honor_budgets)
     return found
@@ -27,8 +34,7 @@ async def test_a_pod_is_evicted_through_the_eviction_api() -> None:
 
 
 async def test_without_budgets_it_is_deleted() -> None:
-    api = Api()
-    api.put(POD, {"metadata": {"uid": "uid-b"}})
+    api = there()
     assert await outcome(api, honor_budgets=False) is Outcome.ACCEPTED
     assert api.calls == [("delete", POD)]
 
@@ -47,3 +53,23 @@ async def test_what_the_server_says_has_a_meaning(said: ApiError, means: Outcome
     api = Api()
     api.errors["create", EVICTION] = said
     assert await outcome(api) is means
+
+
+async def test_a_conflict_over_something_else_than_the_pod_is_no_sign_that_it_is_gone() -> None:
+    api = there()
+    api.errors["create", EVICTION] = CONFLICT
+    assert await outcome(api) is Outcome.LATER
+
+
+async def test_a_conflict_because_another_pod_has_its_name_means_that_it_is_gone() -> None:
+    api = there("later")
+    api.errors["create", EVICTION] = CONFLICT
+    assert await outcome(api) is Outcome.GONE
+
+
+async def test_a_conflict_after_which_nobody_can_be_asked_is_an_error() -> None:
+    api = there()
+    api.errors["create", EVICTION] = CONFLICT
+    api.errors["get", POD] = error(403, "Forbidden")
+    with pytest.raises(ApiError):
+        await outcome(api)

@@ -3,12 +3,15 @@
 import itertools
 from typing import TYPE_CHECKING, cast
 
+import pytest
+from gpuyard.common.kube.errors import UnreachableError
 from gpuyard.engine.model import Pod, Shape, State
 from gpuyard.engine.scratch import is_stuck
 from gpuyard.extender.planner.execution import DELAYS, PATIENCE, Executor, Run, World
 from gpuyard.extender.planner.metrics import PlannerMetrics
 from gpuyard.extender.planner.plans import Place, Plan
 from gpuyard.extender.planner.store import Store
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
 from tests.extender.planner.builders import BUSY, NOT_FOUND, Api, error, place, plan, victim
@@ -68,6 +71,13 @@ class Act:
     def gone(self, name: str) -> None:
         del self.pods[f"ns/{name}"]
         self.api.objects.pop(f"{PODS}/{name}", None)
+
+    def leaves(self, name: str) -> None:
+        old = self.pods[f"ns/{name}"]
+        self.pods[old.key] = replace(old, state=State.TERMINATING, deleted_at=1_800_000_030)
+
+    def is_kept(self, name: str) -> bool:
+        return f"{KEPT}/gpuyard-move-{name}" in self.api.objects
 
     def stands(self, name: str, node: str, uid: str = "") -> None:
         self.pods[f"ns/{name}"] = pod(name, node, uid=uid)
@@ -199,6 +209,65 @@ async def test_a_pod_that_cannot_be_made_anew_is_left_to_people() -> None:
     assert f"{KEPT}/gpuyard-move-b" in act.api.objects
     await act.step()
     assert act.state.startswith("Impossible: ns/b could not be made anew")
+
+
+async def test_who_left_although_the_server_failed_on_its_way_is_made_anew() -> None:
+    act = moving()
+    act.refuse("b", error(504, "Timeout"))
+    await act.step()
+    assert act.is_kept("b")
+    act.leaves("b")
+    await act.step(after=1)
+    act.gone("b")
+    await act.step(after=1)
+    assert act.ear.heard == ["ns/b moved to n2"]
+
+
+async def test_of_who_stays_when_the_plan_ends_nothing_is_kept_though_nobody_knew_how_his_eviction_went() -> None:
+    act = moving()
+    act.refuse("b", error(504, "Timeout"))
+    await act.step()
+    act.gone("a")
+    await act.step(after=1)
+    assert act.state.startswith("Impossible")
+    assert not act.is_kept("b")
+
+
+async def test_who_was_told_before_a_call_failed_is_made_anew_though_nobody_waits_for_his_room_any_more() -> None:
+    of = plan(victim("b"), victim("c"), places=[place("a"), place("b", "n2"), place("c", "n3")])
+    act = Act(of, pod("a"), pod("b", "n1"), pod("c", "n1"))
+    act.refuse("c", UnreachableError("cut off"))
+    with pytest.raises(UnreachableError):
+        await act.step()
+    assert act.run.plan.status.evicted == ("uid-b",)
+    act.gone("a")
+    act.leaves("b")
+    await act.step(after=1)
+    act.gone("b")
+    await act.step(after=1)
+    assert "ns/b moved to n2" in act.ear.heard
+
+
+async def test_who_was_told_by_an_extender_that_was_killed_at_once_is_made_anew_by_the_next_one() -> None:
+    act = moving()
+    await act.step()
+    act.run = Run(moving().run.plan, 0, act.run.plan.spec.promises)
+    act.gone("a")
+    act.leaves("b")
+    await act.step(after=1)
+    assert act.run.plan.status.evicted == ("uid-b",)
+    act.gone("b")
+    await act.step(after=1)
+    assert "ns/b moved to n2" in act.ear.heard
+
+
+async def test_what_somebody_else_wrote_where_a_spec_is_kept_is_nobodys() -> None:
+    act = moving()
+    await act.step()
+    act.gone("b")
+    act.api.put(f"{KEPT}/gpuyard-move-b", {"data": None})
+    await act.step(after=1)
+    assert act.ear.heard == ["ns/b evicted"]
 
 
 async def test_a_plan_is_kept_when_all_stand_where_they_should() -> None:

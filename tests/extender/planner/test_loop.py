@@ -326,6 +326,18 @@ def next_status(stage: Stage) -> str:
     return f"{PLANS}{decided(cycle)[0].name}/status"
 
 
+async def test_a_plan_that_cannot_be_carried_out_for_a_fault_of_ours_holds_nothing_else_up(stage: Stage) -> None:
+    stage.api.errors[eviction("new")] = BUSY
+    await stage.look()
+    stage.api.errors[eviction("new")] = TypeError("a fault")  # type: ignore[assignment]
+    stage.submit(pod("more", "lent", 8))
+    await stage.look(after=2)
+    assert "more" in {name for name, _ in stage.ear.heard}
+    stage.api.errors.clear()
+    await stage.look(after=2)
+    assert stage.evicted()[-1] == "new"
+
+
 async def test_a_plan_that_cannot_be_written_evicts_nobody(stage: Stage) -> None:
     stage.api.errors["create", next_status(stage).removesuffix("/status")] = UnreachableError("no answer")
     with pytest.raises(UnreachableError):

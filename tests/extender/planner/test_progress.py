@@ -3,7 +3,7 @@
 from gpuyard.engine.model import Pod, Shape, State
 from gpuyard.engine.scratch import is_stuck
 from gpuyard.extender.planner.plans import Plan
-from gpuyard.extender.planner.progress import Progress, progress
+from gpuyard.extender.planner.progress import NONE_TAKEN, Progress, Taken, progress
 
 from tests.extender.planner.builders import known, place, plan, victim
 
@@ -16,12 +16,12 @@ def pod(name: str, on: str = "", *, state: State | None = None, uid: str = "", *
     return Pod(key=f"ns/{name}", uid=uid or f"uid-{name}", state=state or stands, **made)  # type: ignore[arg-type]
 
 
-def look(of: Plan, *pods: Pod, now: int = SINCE) -> Progress:
+def look(of: Plan, *pods: Pod, now: int = SINCE, before: Taken = NONE_TAKEN) -> Progress:
     at: dict[str, tuple[Pod, ...]] = {}
     for one in pods:
         if one.holds:
             at[one.node] = (*at.get(one.node, ()), one)
-    return progress(of, {one.key: one for one in pods}, at, SINCE, lambda pod: is_stuck(pod, now))
+    return progress(of, {one.key: one for one in pods}, at, SINCE, lambda pod: is_stuck(pod, now), before)
 
 
 def names(found: object) -> list[str]:
@@ -103,11 +103,25 @@ def test_the_place_of_who_is_moved_stays_until_he_is_back() -> None:
 
 
 def test_who_has_come_back_and_is_sent_away_by_another_plan_is_not_waited_for_again() -> None:
-    moving = plan(victim("b"), places=[place("a"), place("b", "n2")], evicted=["b"])
-    came = look(moving, pod("a"), pod("b", "n2", uid="new"))
-    again = progress(moving, {"ns/a": pod("a")}, {}, SINCE, lambda _: False, came.taken)
+    move = plan(victim("b"), places=[place("a"), place("b", "n2")], evicted=["b"])
+    came = look(move, pod("a"), pod("b", "n2", uid="new"))
+    again = look(move, pod("a"), before=came.taken)
     assert (names(came.open), names(again.open)) == (["a"], ["a"])
     assert (set(came.deserted), set(again.deserted)) == (set(), {"ns/b"})
+
+
+TWO = plan(victim("x"), victim("y"), places=[place("x", "n2", owner="job"), place("y", "n2", owner="job")])
+
+
+def test_the_place_of_who_came_and_went_again_is_not_taken_by_the_next_one() -> None:
+    came = look(TWO, pod("x2", "n2", owner="job"))
+    assert names(came.open) == ["y"]
+    assert look(TWO, pod("y2", "n2", owner="job"), before=came.taken).open == ()
+
+
+def test_who_comes_back_under_his_name_takes_his_own_place_and_nobody_elses() -> None:
+    found = look(TWO, pod("y", "n2", uid="new", owner="job"))
+    assert names(found.open) == ["x"]
 
 
 def test_a_plan_for_nobody_needs_no_claim() -> None:

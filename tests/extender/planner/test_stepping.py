@@ -52,5 +52,15 @@ async def test_a_call_that_has_begun_is_answered_before_the_work_goes_on() -> No
     assert await turns_beside(Long(WHOLE), lambda: next(left, 0)) == 10 * TURNS + 30
 
 
-async def test_a_call_that_never_comes_to_its_end_holds_the_work_up_but_does_not_end_it() -> None:
-    assert await turns_beside(Long(WHOLE), lambda: 1) == 10 * PATIENCE
+async def test_a_call_that_never_comes_to_its_end_holds_the_work_up_only_once() -> None:
+    assert await turns_beside(Long(WHOLE), lambda: 1) == PATIENCE + 9 * TURNS
+
+
+async def test_beside_a_call_that_never_comes_to_its_end_others_are_answered_before_the_work_goes_on() -> None:
+    left = iter([1] * (PATIENCE - TURNS + 1) + [2] * 30)
+    assert await turns_beside(Long(WHOLE), lambda: next(left, 1)) == PATIENCE + 9 * TURNS + 30
+
+
+async def test_once_a_call_that_was_given_up_on_has_ended_the_next_one_is_waited_for() -> None:
+    left = iter([1] * (PATIENCE - TURNS + 1) + [0] + [1] * 30)
+    assert await turns_beside(Long(WHOLE), lambda: next(left, 0)) == PATIENCE + 9 * TURNS + 30

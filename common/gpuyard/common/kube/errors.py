@@ -62,6 +62,11 @@ class ApiError(KubeError):
         """The server asks for patience (too many requests, starting, or a disruption budget that holds)."""
         return self.status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 
+    @property
+    def uncertain(self) -> bool:
+        """Whether a write may have happened all the same: the server failed on its way."""
+        return self.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+
 
 class _Details(msgspec.Struct, rename="camel"):
     retry_after_seconds: float = 0

@@ -18,7 +18,7 @@ class Outcome(StrEnum):
     GONE = "gone"
     """It had left before."""
     LATER = "later"
-    """A disruption budget does not allow it now, or the server cannot do it."""
+    """A disruption budget does not allow it now, or the server cannot do it, or does not know whether it did."""
     NEVER = "never"
 
 
@@ -31,8 +31,21 @@ async def evict(client: Client, victim: Victim, *, honor_budgets: bool) -> tuple
         else:
             await client.delete(PODS.named(name, namespace), uid=victim.uid)
     except ApiError as error:
+        if error.conflict and await _is_there(client, victim):
+            # It was not another pod that the server minded: it lost a race for the budget, say.
+            return Outcome.LATER, error
         return _outcome(error), error
     return Outcome.ACCEPTED, None
+
+
+async def _is_there(client: Client, victim: Victim) -> bool:
+    namespace, _, name = victim.pod.partition("/")
+    try:
+        return bool((await client.get(PODS.named(name, namespace)))["metadata"]["uid"] == victim.uid)
+    except ApiError as error:
+        if error.not_found:
+            return False
+        raise
 
 
 def _body(name: str, namespace: str, uid: str) -> dict[str, object]:

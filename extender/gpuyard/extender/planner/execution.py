@@ -6,7 +6,7 @@ due to leave ──evict──▶ accepted ──gone──▶ (a moved bare pod
      └──── nobody may ever evict it, or the budget holds on: the plan is impossible, nobody else has to go
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ from gpuyard.extender.planner import moving
 from gpuyard.extender.planner.evicting import Outcome, evict
 from gpuyard.extender.planner.metrics import PlannerMetrics
 from gpuyard.extender.planner.plans import Event, Place, Plan, Victim
-from gpuyard.extender.planner.progress import Pods, Progress, progress
+from gpuyard.extender.planner.progress import Pods, Progress, Taken, Taker, progress
 from gpuyard.extender.planner.store import Store
 from gpuyard.extender.planner.telling import Teller
 
@@ -52,8 +52,8 @@ class Run:
     since: int
     open: tuple[Place, ...]
     """The places that are kept and not taken."""
-    taken: frozenset[str] = frozenset()
-    """The places that have been taken, by the pods that they name."""
+    taken: Taken = field(default_factory=dict)
+    """Who has taken which place."""
     why_not: str = ""
     """Why it can no longer come to a good end."""
     refusals: int = 0
@@ -85,9 +85,9 @@ class Executor:
 
     async def advance(self, run: Run, world: World, *, ttl: float, honor_budgets: bool) -> None:
         """Do what is due; a plan that is over says so in `run.plan`."""
-        taken = run.taken.union(run.plan.status.deserted)
-        seen = progress(run.plan, world.pods, world.at, run.since, world.is_stuck, taken)
-        await self._note_taken(run, seen)
+        before = {**dict.fromkeys(run.plan.status.deserted, Taker()), **run.taken}
+        seen = progress(run.plan, world.pods, world.at, run.since, world.is_stuck, before)
+        await self._note(run, seen)
         run.why_not = run.why_not or _hopeless(seen)
         if not run.why_not and world.now >= run.not_before:
             await self._evict(run, seen.due, world.now, honor_budgets=honor_budgets)
@@ -95,35 +95,44 @@ class Executor:
         self._look(run, seen, world.now)
         ending = _ending(run, seen, world.now, ttl)
         if ending is not None:
+            await self._keep_no_more(run, seen)
             await self._end(run, *ending, world.today)
             if ending[0] is not Event.SETTLED and seen.claimed:
                 self._teller.withdrawn(run.plan)
 
-    async def _note_taken(self, run: Run, seen: Progress) -> None:
-        """Who is asked after a restart sees who stands on his place, but not who has stood there."""
-        run.taken = seen.taken
-        if not seen.deserted.issubset(run.plan.status.deserted):
-            run.plan = run.plan.with_status(deserted=tuple(sorted(seen.deserted.union(run.plan.status.deserted))))
+    async def _note(self, run: Run, seen: Progress) -> None:
+        """Write down what pods do not show for long: who is on his way out, who has left his new place again."""
+        status, run.taken = run.plan.status, seen.taken
+        evicted = dict.fromkeys((*status.evicted, *(victim.uid for victim in seen.going)))
+        if len(evicted) > len(status.evicted) or not seen.deserted.issubset(status.deserted):
+            run.plan = run.plan.with_status(evicted=tuple(evicted), deserted=tuple(sorted(seen.deserted)))
             await self._store.write_status(run.plan)
 
     # --- leaving ---
 
     async def _evict(self, run: Run, due: tuple[Victim, ...], now: float, *, honor_budgets: bool) -> None:
-        told = list(run.plan.status.evicted)
-        for victim in due:
-            outcome, error = await self._let_go(run.plan, victim, honor_budgets=honor_budgets)
-            self._metrics.evictions.labels(run.plan.spec.phase, outcome.value).inc()
-            if error is not None and outcome in (Outcome.LATER, Outcome.NEVER):
-                await self._put_off(run, victim, outcome, error, now)
-                break
-            told.append(victim.uid)
-            run.refusals, run.held_since = 0, None
-            if outcome is Outcome.ACCEPTED:
-                self._teller.evicted(run.plan, victim)
-                log.info("evicted", pod=victim.pod, plan=run.plan.name, why=victim.reason)
-        if len(told) > len(run.plan.status.evicted):
-            message = f"{len(told)} of {len(run.plan.spec.evictions)} told to go"
-            run.plan = run.plan.with_status(evicted=tuple(told), message=message)
+        told: list[str] = []
+        try:
+            for victim in due:
+                outcome, error = await self._let_go(run.plan, victim, honor_budgets=honor_budgets)
+                self._metrics.evictions.labels(run.plan.spec.phase, outcome.value).inc()
+                if error is not None and outcome in (Outcome.LATER, Outcome.NEVER):
+                    await self._put_off(run, victim, outcome, error, now)
+                    break
+                told.append(victim.uid)
+                run.refusals, run.held_since = 0, None
+                if outcome is Outcome.ACCEPTED:
+                    self._teller.evicted(run.plan, victim)
+                    log.info("evicted", pod=victim.pod, plan=run.plan.name, why=victim.reason)
+        finally:
+            # Also where one call failed: who was told before is on his way.
+            await self._note_told(run, told)
+
+    async def _note_told(self, run: Run, told: Sequence[str]) -> None:
+        if told:
+            evicted = (*run.plan.status.evicted, *told)
+            message = f"{len(evicted)} of {len(run.plan.spec.evictions)} told to go"
+            run.plan = run.plan.with_status(evicted=evicted, message=message)
             await self._store.write_status(run.plan)
 
     async def _let_go(self, plan: Plan, victim: Victim, *, honor_budgets: bool) -> tuple[Outcome, ApiError | None]:
@@ -143,7 +152,7 @@ class Executor:
         run.not_before = now + max(DELAYS[min(run.refusals, len(DELAYS) - 1)], error.retry_after)
         run.refusals += 1
         log.info("eviction-put-off", pod=victim.pod, plan=run.plan.name, reason=error.message)
-        if _is_moved(run.plan, victim):
+        if _is_moved(run.plan, victim) and (outcome is Outcome.NEVER or not error.uncertain):
             # Whoever deletes it meanwhile does not want it back.
             await moving.forget(self._client, victim.pod)
 
@@ -178,6 +187,12 @@ class Executor:
         self._metrics.moves.inc()
         self._teller.moved(plan, victim, place.node)
         log.info("moved", pod=victim.pod, plan=plan.name, node=place.node)
+
+    async def _keep_no_more(self, run: Run, seen: Progress) -> None:
+        """Who has stayed needs nothing: it may have been kept for an eviction of which nobody knew how it went."""
+        for victim in seen.left:
+            if victim.uid not in run.plan.status.evicted and _is_moved(run.plan, victim):
+                await moving.forget(self._client, victim.pod)
 
     # --- the end ---
 
@@ -221,6 +236,9 @@ def _ending(run: Run, seen: Progress, now: float, ttl: float) -> tuple[Event, st
 
 def _has_to_wait(run: Run, seen: Progress) -> bool:
     """Whether somebody is on his way out, or has to be made anew."""
-    told = set(run.plan.status.evicted)
+    told, left = set(run.plan.status.evicted), {victim.uid for victim in seen.left}
     leaving = any(victim.uid in told and victim not in seen.stuck for victim in seen.left)
-    return leaving or any(v.uid in told - run.back and _is_moved(run.plan, v) for v in run.plan.spec.evictions)
+    return leaving or any(
+        (victim.uid in told or victim.uid not in left) and victim.uid not in run.back and _is_moved(run.plan, victim)
+        for victim in run.plan.spec.evictions
+    )

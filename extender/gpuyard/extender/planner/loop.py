@@ -125,6 +125,8 @@ class Planner:
             except KubeError as error:
                 # The others are none the worse for it.
                 self._interrupted(error)
+            except Exception:
+                log.exception("plan-failed", plan=run.plan.name)
         if self._observer.has_changed(self._clock(), int(self._today())):
             await self._decide()
         await self._write_queues()

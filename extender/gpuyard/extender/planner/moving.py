@@ -81,12 +81,20 @@ async def bring_back(client: Client, pod: str, uid: str) -> Found:
         if error.not_found:
             return Found.NOTHING
         raise
-    if kept["data"]["metadata"]["annotations"][MOVED_FROM] != uid:
+    if _kept_of(kept) != uid:
         return Found.NOTHING
     found = await _make(client, namespace, name, kept["data"], uid)
     if found is not Found.LEAVING:
         await forget(client, pod)
     return found
+
+
+def _kept_of(revision: Json) -> str:
+    """The UID of the pod whose spec is kept; empty where somebody else has written what is there."""
+    try:
+        return str(revision["data"]["metadata"]["annotations"][MOVED_FROM])
+    except (KeyError, TypeError):
+        return ""
 
 
 async def _make(client: Client, namespace: str, name: str, pod: Json, uid: str) -> Found:

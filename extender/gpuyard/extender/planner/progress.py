@@ -1,6 +1,6 @@
 """How far a plan has come, read from the pods as they are."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from gpuyard.engine.model import Pod, State
@@ -30,6 +30,19 @@ class SeenPods(Mapping[str, Pod]):
         return len(self._entries)
 
 
+class Taker(NamedTuple):
+    """Who has taken a place."""
+
+    pod: str = ""
+    uid: str = ""
+
+
+Taken = Mapping[str, Taker]
+"""Who has taken which place, by the pod that the place names."""
+
+NONE_TAKEN: Taken = {}
+
+
 class Progress(NamedTuple):
     """What is left to do."""
 
@@ -37,12 +50,14 @@ class Progress(NamedTuple):
     """Those who are still there."""
     due: tuple[Victim, ...]
     """Those of them who have not been told to go."""
+    going: tuple[Victim, ...]
+    """Those of them who are on their way out, whoever told them."""
     stuck: tuple[Victim, ...]
     """Those who should have been gone long ago."""
-    taken: frozenset[str]
-    """The places that have been taken, by the pods that they name: who goes again later needs another plan."""
+    taken: Taken
+    """The places that have been taken: who goes again later needs another plan."""
     deserted: frozenset[str]
-    """Those of them on which nobody stands any more."""
+    """Those of them on which nobody stands any more, by the pods that they name."""
     open: tuple[Place, ...]
     """The places that are kept and not taken yet."""
     claimed: bool
@@ -55,21 +70,21 @@ def progress(  # noqa: PLR0913, PLR0917 - the plan, the pods, and what of them t
     at: Mapping[str, tuple[Pod, ...]],
     since: int,
     is_stuck: Callable[[Pod], bool],
-    taken_before: frozenset[str] = frozenset(),
+    before: Taken = NONE_TAKEN,
 ) -> Progress:
     """How far a plan has come that was made at `since`; `at` are the pods on each node."""
     left = [(victim, pod) for victim in plan.spec.evictions if (pod := _still_there(victim, pods))]
     told = set(plan.status.evicted)
-    stands = _taken(plan, pods, at, since)
-    taken = taken_before.union(stands)
+    taken = _taken(plan, pods, at, since, before)
     open_places = tuple(p for p in plan.spec.promises if p.pod not in taken and _is_wanted(plan, p, pods))
     claims = [place for place in plan.spec.promises if not plan.is_moved(place)]
     return Progress(
         left=tuple(victim for victim, _ in left),
         due=tuple(v for v, pod in left if pod.state is not State.TERMINATING and v.uid not in told),
+        going=tuple(victim for victim, pod in left if pod.state is State.TERMINATING),
         stuck=tuple(victim for victim, pod in left if is_stuck(pod)),
         taken=taken,
-        deserted=taken.difference(stands),
+        deserted=frozenset(place for place, taker in taken.items() if not _stands(taker, pods)),
         open=open_places,
         claimed=not claims or any(place in open_places or place.pod in taken for place in claims),
     )
@@ -80,20 +95,28 @@ def _still_there(victim: Victim, pods: Pods) -> Pod | None:
     return pod if pod is not None and pod.uid == victim.uid and pod.holds else None
 
 
-def _taken(plan: Plan, pods: Pods, at: Mapping[str, tuple[Pod, ...]], since: int) -> dict[str, str]:
-    """Which places somebody stands on for whom they are kept: his UID by the place's pod. Nobody takes two."""
-    gone = plan.victims
-    taken: dict[str, str] = {}
+def _taken(plan: Plan, pods: Pods, at: Mapping[str, tuple[Pod, ...]], since: int, before: Taken) -> Taken:
+    """Who has taken which place that is kept for him, also earlier. Nobody takes two, or that of another's name."""
+    gone, taken = plan.victims, dict(before)
+    own = {place.pod for place in plan.spec.promises}
+
+    def take(place: Place, heirs: Iterable[Pod]) -> None:
+        takers = (Taker(heir.key, heir.uid) for heir in heirs if heir.uid not in gone)
+        free = (taker for taker in takers if _stands(taker, pods) and taker not in taken.values())
+        if place.pod not in taken and (taker := next(free, None)):
+            taken[place.pod] = taker
+
     for place in plan.spec.promises:
-        heirs = [pod] if (pod := _named(place, pods)) else []
+        take(place, [pod] if (pod := _named(place, pods)) else ())
+    for place in plan.spec.promises:
         if place.owner:
-            heirs += [pod for pod in at.get(place.node, ()) if _is_heir(place, pod, since)]
-        for heir in heirs:
-            stands = (seen := pods.get(heir.key)) is not None and seen.active and seen.uid not in gone
-            if stands and heir.uid not in taken.values():
-                taken[place.pod] = heir.uid
-                break
+            take(place, (pod for pod in at.get(place.node, ()) if pod.key not in own and _is_heir(place, pod, since)))
     return taken
+
+
+def _stands(taker: Taker, pods: Pods) -> bool:
+    pod = pods.get(taker.pod)
+    return pod is not None and pod.uid == taker.uid and pod.active
 
 
 def _named(place: Place, pods: Pods) -> Pod | None:
