@@ -1,5 +1,7 @@
 """The consolidation demo as the cluster reports it between its second and third step."""
 
+import re
+
 from tests.cli.shell import sample
 from tests.engine.kube.written import Json, node
 
@@ -28,3 +30,10 @@ def demo(*, cordoned: str = "") -> list[Json]:
 
 def _placed(pod: Json, where: str) -> Json:
     return pod | {"spec": pod["spec"] | {"nodeName": where}, "status": {"phase": "Running"}}
+
+
+def as_written(told: str) -> str:
+    """What was told, its nodes numbered as in the written story: which empty node is opened first is chance."""
+    stood = dict(re.findall(r"Allocating \d GPUs to (\S+) on node node-(\d)$", told, re.MULTILINE))
+    number = {stood[job]: node.removeprefix("node-") for job, node in PLACES.items()}
+    return re.sub(r"\b(node-|Node )(\d)", lambda found: found[1] + number.get(found[2], "4"), told)

@@ -14,6 +14,7 @@ import pytest
 from gpuyard.sandbox import find, names, processes
 from gpuyard.sandbox.folders import Folders
 
+from tests.cli.demo import as_written
 from tests.cli.test_story import STEP_2, STEP_3
 from tests.cluster.share import others_share
 
@@ -105,7 +106,7 @@ def test_what_is_printed_is_what_happens(name: str, shown: str) -> None:
 
 
 def test_a_small_job_moves_for_a_large_one_and_both_are_told_of(shown: str) -> None:
-    assert textwrap.indent(f"{STEP_2}\n{STEP_3}", "  ") in shown
+    assert textwrap.indent(f"{STEP_2}\n{STEP_3}", "  ") in as_written(shown)
 
 
 def test_nobody_waits_for_it_longer_than_a_minute(played: Played) -> None:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from gpuyard.cli.happened import happened
-from gpuyard.sandbox.demo.consolidation import look
+from gpuyard.sandbox.demo.consolidation import look, start
 from gpuyard.sandbox.demo.stage import manifests
 
+from tests.cli.demo import as_written
 from tests.cli.test_story import STEP_1, STEP_2, STEP_3
 from tests.cluster.planner import plans_for, with_settings
-from tests.cluster.test_samples import accounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,15 +23,16 @@ pytestmark = pytest.mark.ground("processes")
 
 SAMPLE = manifests() / "samples" / "consolidation"
 KEEP_NODES_EMPTY = "consolidation: {keepNodesEmpty: true}"
-BEFORE = {"node-1": {"training-job-1", "training-job-2"}, "node-2": {"training-job-3"}, "node-3": {"interactive-job"}}
-"""Who is where, and below where the story ends, by default and by a move."""
+BEFORE = [{"training-job-1", "training-job-2"}, {"training-job-3"}, {"interactive-job"}]
+"""Who shares a node, and below where the story ends, by default and by a move. Empty nodes are alike: which of them
+kube-scheduler opens is chance."""
 
-STARTED = BEFORE | {"node-3": {"interactive-job", "training-job-b"}, "node-4": {"training-job-a"}}
-MOVED = {
-    "node-1": {"training-job-1", "training-job-a"},
-    "node-2": {"training-job-3", "training-job-2"},
-    "node-3": {"interactive-job", "training-job-b"},
-}
+STARTED = [*BEFORE[:2], {"interactive-job", "training-job-b"}, {"training-job-a"}]
+MOVED = [
+    {"training-job-1", "training-job-a"},
+    {"training-job-3", "training-job-2"},
+    {"interactive-job", "training-job-b"},
+]
 SHARES = {"department-1": 13, "department-2": 11, "project-a": 7, "project-b": 6, "project-c": 6, "project-d": 5}
 
 
@@ -47,12 +48,11 @@ class Story:
         self.yard.cluster.kubectl("apply", "-f", str(SAMPLE / name))
 
     def begin(self) -> None:
-        """The queues, and what runs before the story begins."""
+        """The queues, and what runs before the story begins: one after the other."""
         self.yard.cluster.kubectl("apply", "-f", str(manifests() / "priority-classes" / "priority-classes.yaml"))
         self.apply("1-queues.yaml")
-        accounts(self.yard, *(f"project-{name}" for name in "abcd"))
-        self.apply("2-initial-state.yaml")
-        self.yard.until(lambda: self.running() == BEFORE, 30, "the jobs that the story begins with run")
+        start(self.yard.cluster, SAMPLE)
+        assert self.lie_as(BEFORE)
 
     def go_on(self) -> None:
         """The new workloads, all at once."""
@@ -60,8 +60,8 @@ class Story:
         self.apply("3-new-workloads.yaml")
 
     def told(self) -> str:
-        """What happened since then."""
-        return happened(self.before, look(self.yard.cluster))
+        """What happened since then, the nodes numbered as in the written story."""
+        return as_written(happened(self.before, look(self.yard.cluster)))
 
     def shares(self) -> dict[str, int]:
         """The fair share of each queue of the story, as the Queue objects say."""
@@ -73,13 +73,18 @@ class Story:
         found: Json = json.loads(self.yard.cluster.kubectl("get", "pods", "--all-namespaces", "-o", "json"))
         return [pod for pod in found["items"] if pod["metadata"]["namespace"].startswith("project-")]
 
-    def running(self) -> dict[str, set[str]]:
-        """Which pods run on which node."""
+    def lie_as(self, company: list[set[str]]) -> bool:
+        """Whether these pods run, and share their nodes like this."""
         found: dict[str, set[str]] = {}
         for pod in self.pods():
             if pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]:
                 found.setdefault(pod["spec"]["nodeName"], set()).add(pod["metadata"]["name"])
-        return found
+        return sorted(found.values(), key=sorted) == sorted(company, key=sorted)
+
+    def empty(self) -> str:
+        """The node on which nobody is."""
+        (name,) = {f"node-{number}" for number in range(1, 5)} - {pod["spec"].get("nodeName") for pod in self.pods()}
+        return name
 
     def is_gone(self) -> bool:
         """Whether nothing of it is left."""
@@ -111,9 +116,10 @@ def story(yard: Yard) -> Iterator[Story]:
 def cordoned(story: Story) -> Iterator[Story]:
     """The story, of which the empty node takes nobody."""
     story.begin()
-    story.yard.cluster.kubectl("cordon", "node-4")
+    empty = story.empty()
+    story.yard.cluster.kubectl("cordon", empty)
     yield story
-    story.yard.cluster.kubectl("uncordon", "node-4")
+    story.yard.cluster.kubectl("uncordon", empty)
 
 
 @pytest.mark.row("Q-34")
@@ -122,7 +128,7 @@ def test_in_default_mode_both_jobs_find_room_and_nobody_moves(story: Story) -> N
     story.begin()
     before = len(story.evicted())
     story.go_on()
-    story.yard.until(lambda: story.running() == STARTED, 60, "both run")
+    story.yard.until(lambda: story.lie_as(STARTED), 60, "both run")
     assert len(story.evicted()) == before
     assert "Allocating 4 GPUs to training-job-a on node node-4" in story.told()
     story.yard.until(lambda: story.shares() == SHARES, 30, "the Queue objects say who is due what")
@@ -146,7 +152,7 @@ def one_job_moves(story: Story) -> None:
     """What happens is the written story, line by line."""
     before = len(story.evicted())
     story.go_on()
-    story.yard.until(lambda: story.running() == MOVED, 60, "job A has its place, job 2 has moved")
+    story.yard.until(lambda: story.lie_as(MOVED), 60, "job A has its place, job 2 has moved")
     assert story.evicted()[before:] == ["training-job-2"]
     moved = next(pod for pod in story.pods() if pod["metadata"]["name"] == "training-job-2")
     assert "gpuyard.io/moved-from" in moved["metadata"]["annotations"]

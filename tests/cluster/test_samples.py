@@ -41,6 +41,10 @@ class Sample:
         here = [pod for pod in pods if pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"]]
         return {pod["metadata"]["name"] for pod in here}
 
+    def node(self, namespace: str, pod: str) -> str:
+        where = ("-o", "jsonpath={.spec.nodeName}")
+        return self.yard.cluster.kubectl("get", "pod", pod, "--namespace", namespace, *where)
+
     def remove(self) -> None:
         for file in sorted(self.folder.glob("*.yaml"), reverse=True):
             self.yard.cluster.kubectl("delete", "--ignore-not-found", "--timeout=60s", "-f", str(file))
@@ -88,10 +92,13 @@ def consolidation(yard: Yard) -> Iterator[Sample]:
 @pytest.mark.row("Q-44", case="clean-up")
 def test_the_readme_of_the_consolidation_can_be_typed_line_by_line(consolidation: Sample) -> None:
     text = (consolidation.folder / "README.md").read_text()
-    lines = re.findall(r"^    (kubectl .*)$", text, re.MULTILINE)
+    lines = re.findall(r"^    (kubectl .*|for (?:.*\n)+?    done)$", text, re.MULTILINE)
     away = [line for line in lines if " delete " in line]
     for line in lines[: -len(away)]:
         typed(consolidation.yard, line)
+        if "2-initial-state" in line:
+            first = consolidation.node("project-a", "training-job-1")
+            assert consolidation.node("project-c", "training-job-2") == first
         if "1-queues" in line:
             # Whoever types is slower than the API server.
             accounts(consolidation.yard, *(f"project-{name}" for name in "abcd"))
@@ -106,9 +113,9 @@ def test_the_readme_of_the_consolidation_can_be_typed_line_by_line(consolidation
 
 
 def typed(yard: Yard, line: str) -> str:
-    """What a command says, typed into a shell at the top of the checkout."""
+    """What a command or a loop of commands says, typed into a shell at the top of the checkout."""
     kubectl = yard.cluster.program("kubectl")
-    command = line.replace("kubectl", f"{kubectl} --kubeconfig {yard.cluster.kubeconfig}", 1)
+    command = "set -e; " + re.sub(r"\bkubectl\b", f"{kubectl} --kubeconfig {yard.cluster.kubeconfig}", line)
     done = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)  # noqa: S602
     assert done.returncode == 0, line + done.stderr
     return done.stdout

@@ -1,5 +1,7 @@
 """Plays the sample `consolidation` by three `kubectl apply`, as its readers would: a small job moves for a large one.
 
+The jobs with which it begins are submitted one by one, each when the one before runs: only so they lie as it tells.
+
 The node that stays empty is cordoned meanwhile. Else the large job would simply start there, and nobody had to move.
 """
 
@@ -26,8 +28,11 @@ Narrate = Callable[[Sequence[Json], Sequence[Json]], str]
 
 QUEUES, INITIAL, NEW = "1-queues.yaml", "2-initial-state.yaml", "3-new-workloads.yaml"
 KINDS = "nodes,namespaces,queues.scheduling.run.ai,podgroups.scheduling.run.ai,priorityclasses,plans.gpuyard.io,pods"
-JOBS_BEFORE, JOBS = 4, 6
-"""Pods with which the story begins, and those of the whole sample."""
+STEP = "sample-step"
+"""The label that numbers the jobs with which the story begins."""
+
+JOBS = 6
+"""Pods of the whole sample."""
 
 WITHIN = 180.0
 POLL = 0.2
@@ -40,10 +45,8 @@ def play(cluster: Cluster | kind.Cluster, manifests: Path, say: Say, narrate: Na
     cluster.kubectl("apply", "-f", str(manifests / "priority-classes" / "priority-classes.yaml"))
     say(f"kubectl apply -f {QUEUES}: two departments with two projects each")
     cluster.kubectl("apply", "-f", str(sample / QUEUES))
-    _await_accounts(cluster, sample)
-    say(f"kubectl apply -f {INITIAL}: four jobs that run before the story begins")
-    cluster.kubectl("apply", "-f", "-", stdin=_placed(sample / INITIAL, _nodes(cluster)))
-    _until(lambda: _run(cluster) == JOBS_BEFORE, "the jobs that the story begins with run")
+    say(f"kubectl apply -f {INITIAL}, job by job: each when the one before runs")
+    start(cluster, sample)
     empty = _empty_node(cluster)
     say(f"{empty} is empty and would do for what comes: it is cordoned, so that others have to make room")
     cluster.kubectl("cordon", empty)
@@ -74,10 +77,15 @@ def clean(cluster: Cluster | kind.Cluster, sample: Path) -> None:
         cluster.kubectl("wait", "--for=delete", f"namespace/{name}", f"--timeout={WITHIN:.0f}s")
 
 
-def _await_accounts(cluster: Cluster | kind.Cluster, sample: Path) -> None:
-    """Wait until pods can be made: we are faster than people who type."""
+def start(cluster: Cluster | kind.Cluster, sample: Path) -> None:
+    """Submit the jobs with which the story begins, each when the one before runs."""
     for name in _names(sample / QUEUES, "Namespace"):
+        # Else no pod can be made there: we are faster than people who type.
         cluster.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=90s", "--namespace", name)
+    for step, _ in enumerate(_names(sample / INITIAL, "Pod"), 1):
+        one = ("--selector", f"{STEP}={step}")
+        cluster.kubectl("apply", "-f", str(sample / INITIAL), *one)
+        cluster.kubectl("wait", "pods", "--all-namespaces", *one, "--for=condition=Ready", f"--timeout={WITHIN:.0f}s")
 
 
 def _names(file: Path, kind: str) -> list[str]:
@@ -90,27 +98,11 @@ def _pods(cluster: Cluster | kind.Cluster) -> list[Json]:
     return [pod for pod in found if pod["metadata"]["namespace"].startswith("project-")]
 
 
-def _run(cluster: Cluster | kind.Cluster) -> int:
-    return sum(pod["status"].get("phase") == "Running" for pod in _pods(cluster))
-
-
 def _empty_node(cluster: Cluster | kind.Cluster) -> str:
     used = {pod["spec"].get("nodeName") for pod in _pods(cluster)}
-    return next(name for name in _nodes(cluster) if name not in used)
-
-
-def _nodes(cluster: Cluster | kind.Cluster) -> list[str]:
-    """The nodes that pods may go to."""
     workers = ("nodes", "--selector", "!node-role.kubernetes.io/control-plane", "-o", "name")
-    return sorted(cluster.kubectl("get", *workers).replace("node/", "").split())
-
-
-def _placed(file: Path, nodes: Sequence[str]) -> str:
-    """The content of a file, with the nodes called as they are here."""
-    text = file.read_text()
-    for number, name in enumerate(nodes, 1):
-        text = text.replace(f"nodeName: node-{number}\n", f"nodeName: {name}\n")
-    return text
+    nodes = cluster.kubectl("get", *workers).replace("node/", "").split()
+    return next(name for name in nodes if name not in used)
 
 
 def _is_settled(cluster: Cluster | kind.Cluster) -> bool:
