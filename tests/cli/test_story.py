@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.demo import demo, nodes
+from tests.cli.demo import as_written, demo, nodes
 from tests.cli.shell import plan, sample
 from tests.engine.kube.written import Json, container, node, pod, queue, with_meta
 
@@ -109,6 +109,15 @@ def test_other_names_and_numbers_give_other_lines(tmp_path: Path) -> None:
         "Creating 4 contiguous GPUs on node-1\n"
         "Scheduling training-job-a (3 GPUs) on node-1\n"
     )
+
+
+def test_a_story_on_other_nodes_is_told_with_the_numbers_of_the_written_one() -> None:
+    """Several clusters' stories are compared with this one; which of their empty nodes is opened first is chance."""
+    other = STEP_1 + STEP_2 + STEP_3
+    for old, new in ("1x", "21", "32", "43", "x4"):
+        other = other.replace(f"node-{old}", f"node-{new}").replace(f"Node {old}", f"Node {new}")
+    assert other != STEP_1 + STEP_2 + STEP_3
+    assert as_written(other) == STEP_1 + STEP_2 + STEP_3
 
 
 def test_the_display_names_are_the_workloads_own(tmp_path: Path) -> None:
