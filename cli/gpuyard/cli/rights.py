@@ -1,16 +1,20 @@
 """`gpuyard doctor`: may the extender do what its work is?"""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from gpuyard.cli.findings import Finding, Status
+from gpuyard.cli.live import OWNERS, settings
 from gpuyard.cli.patient import ACCOUNT, DOCS, NAMESPACE, Patient
+from gpuyard.cli.schemas import CRDS
 from gpuyard.common.kube.resources import Resource
 
 GRANTED = "the extender has its rights"
 REVIEWS = Resource("authorization.k8s.io/v1", "subjectaccessreviews", "SubjectAccessReview")
 _READ = ("list", "watch")
+_WHO = f"ServiceAccount {NAMESPACE}/{ACCOUNT}"
+_AGAIN = f"apply its ClusterRole and binding again, {DOCS}"
 
 
 class Right(NamedTuple):
@@ -27,7 +31,7 @@ class Right(NamedTuple):
 
 
 NEEDED: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    "": {"pods": (*_READ, "patch", "create"), "nodes": _READ, "namespaces": _READ, "pods/eviction": ("create",)},
+    "": {"pods": (*_READ, "get", "patch", "create"), "nodes": _READ, "namespaces": _READ, "pods/eviction": ("create",)},
     "apps": {"controllerrevisions": ("get", "create", "delete")},
     "gpuyard.io": {"plans": ("list", "create", "delete"), "plans/status": ("patch",)},
     "scheduling.run.ai": {"queues": _READ, "podgroups": _READ, "queues/status": ("patch",)},
@@ -37,26 +41,46 @@ NEEDED: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 }
 """By API group and resource what the extender does in all namespaces."""
 
+OF_OWNERS = tuple(Right(verb, one.api_version.partition("/")[0], one.plural) for one in OWNERS for verb in _READ)
+"""By which it knows how many pods start together; a kind may be missing in a cluster."""
+
+PAST_BUDGETS = Right("delete", "", "pods")
+"""Only with `honorDisruptionBudgets: false`."""
+
 
 def rights() -> Iterator[Right]:
-    """All that the extender does."""
+    """All that the extender does, as it is set by default."""
     for group, resources in NEEDED.items():
         for resource, verbs in resources.items():
             yield from (Right(verb, group, resource) for verb in verbs)
     yield from (Right(verb, "coordination.k8s.io", "leases", NAMESPACE) for verb in ("get", "create", "update"))
+    yield from OF_OWNERS
 
 
 async def granted(patient: Patient) -> list[Finding]:
     """Which of them the account lacks."""
     if not patient.has_account:
         return []
-    wanted = list(rights())
+    budgets_hold = (await settings(patient.client)).honor_disruption_budgets
+    wanted = [*rights(), *(() if budgets_hold else (PAST_BUDGETS,))]
     allowed = await asyncio.gather(*(_allowed(patient, each) for each in wanted))
-    missing = [str(right) for right, yes in zip(wanted, allowed, strict=True) if not yes]
-    if missing:
-        seen = f"ServiceAccount {NAMESPACE}/{ACCOUNT} may not {', '.join(missing)}"
-        return [Finding(GRANTED, Status.FAIL, seen, f"apply its ClusterRole and binding again, {DOCS}")]
-    return [Finding(GRANTED, Status.OK, f"ServiceAccount {NAMESPACE}/{ACCOUNT} may do all {len(wanted)} things")]
+    missing = [right for right, yes in zip(wanted, allowed, strict=True) if not yes]
+    found = [finding async for finding in _told(patient, missing)]
+    return found or [Finding(GRANTED, Status.OK, f"{_WHO} may do all {len(wanted) - len(missing)} things")]
+
+
+async def _told(patient: Patient, missing: Collection[Right]) -> AsyncIterator[Finding]:
+    """What becomes of it; an owner that the cluster has no kind of is not missed."""
+    if lacking := [str(right) for right in missing if right not in OF_OWNERS]:
+        yield Finding(GRANTED, Status.FAIL, f"{_WHO} may not {', '.join(lacking)}", _AGAIN)
+    if unseen := [str(right) for right in missing if right in OF_OWNERS and await _is_kind(patient, right)]:
+        seen = f"{_WHO} may not {', '.join(unseen)}: gangs of these start pod by pod"
+        yield Finding(GRANTED, Status.WARN, seen, _AGAIN)
+
+
+async def _is_kind(patient: Patient, right: Right) -> bool:
+    """Whether the cluster has such owners: Jobs it always has."""
+    return right.group == "batch" or await patient.get(CRDS.named(f"{right.resource}.{right.group}")) is not None
 
 
 async def _allowed(patient: Patient, right: Right) -> bool:
