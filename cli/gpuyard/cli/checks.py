@@ -3,16 +3,18 @@
 from collections.abc import Mapping, Sequence
 
 from gpuyard.cli.events import Kind, events, workload_of
+from gpuyard.engine.advice import PLACED
 from gpuyard.engine.result import FinalState, Outcome
 from gpuyard.engine.sentences import told
 from gpuyard.engine.snapshot import Snapshot
 
-PLACED = frozenset({FinalState.RUNNING, FinalState.BOUND, FinalState.NOMINATED, FinalState.SUCCEEDED})
+SERVED = PLACED | {FinalState.SUCCEEDED}
+"""Who has ended well had its place."""
 
 
 def is_placed(outcome: Outcome, pod: str) -> bool:
     """Whether a pod of the input has a place in the end."""
-    return outcome.final[pod].state in PLACED
+    return outcome.final[pod].state in SERVED
 
 
 def verdicts(snapshot: Snapshot, outcome: Outcome, asked: Mapping[str, Sequence[str]]) -> list[str]:

@@ -14,9 +14,7 @@ from gpuyard.engine.result import Action, Bind, Cycle, Evict, Nominate, Outcome
 from gpuyard.engine.settings import Settings
 from gpuyard.engine.settle import settle
 from gpuyard.engine.snapshot import Snapshot
-
-MOVED_FROM = "gpuyard.io/moved-from"
-"""On a pod that was made anew after it had to leave its place: nobody submitted it."""
+from gpuyard.extender.planner.moving import MOVED_FROM
 
 
 def happened(before: Sequence[Json], after: Sequence[Json]) -> str:
@@ -37,6 +35,7 @@ def _newcomers(before: Iterable[Json], after: Iterable[Json]) -> list[Json]:
     """The pods that were submitted in between, in that order."""
     known = {thing["metadata"].get("uid") or _key(thing) for thing in _all("Pod", before)}
     new = [pod for pod in _all("Pod", after) if (pod["metadata"].get("uid") or _key(pod)) not in known]
+    # Nobody submitted what was made anew after it had to leave its place.
     return [pod for pod in new if MOVED_FROM not in (pod["metadata"].get("annotations") or {})]
 
 

@@ -56,6 +56,11 @@ class _Series:
         return self.written < self.count and now - self.written_at >= (SERIES_WRITES if self.written else 0)
 
 
+def reporter(component: str) -> str:
+    """By what name a component signs its Events."""
+    return f"gpuyard.io/{component}"
+
+
 class Recorder:
     """Writes events for one component. `reasons` is the closed set of those that users may see."""
 
@@ -156,7 +161,7 @@ class Recorder:
             "kind": EVENTS.kind,
             "metadata": {"name": name, "namespace": _namespace(told)},
             "eventTime": _micro(series.first),
-            "reportingController": f"gpuyard.io/{self._component}",
+            "reportingController": reporter(self._component),
             "reportingInstance": self._instance,
             "action": told.action,
             "reason": told.reason,
