@@ -78,3 +78,10 @@ def test_a_queue_that_has_come_since_counts_as_it_is() -> None:
     of = Course(Accounts({}), TOTAL)
     of.add(0, "b", tuple(rank(account, ONE, TOTAL) for account in accounts(b=1).path("b")))
     assert goes(of, "alone") == 0
+
+
+def test_in_a_long_line_who_goes_before_none_of_the_next_turns_goes_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    of = course("b", "b", "b", "b", alone=1)
+    assert goes(of, "alone", alone=1) == 2
+    monkeypatch.setattr("gpuyard.extender.course.FAR", 2)
+    assert goes(of, "alone", alone=1) is None

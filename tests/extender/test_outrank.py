@@ -1,11 +1,14 @@
 """Where room is scarce, the better-ranked go first, as long as they are alive."""
 
 from datetime import UTC, datetime
+from itertools import pairwise
 
 import pytest
+from gpuyard.engine.accounts import Accounts
 from gpuyard.engine.model import Promise, Shape
+from gpuyard.extender.gatekeeper import Gatekeeper
 from gpuyard.extender.ledger import Grant
-from gpuyard.extender.outrank import is_scarce
+from gpuyard.extender.outrank import TAKEN_IN, is_scarce
 from msgspec.structs import replace
 
 from tests.extender.builders import Bench, Json, group, node, pod, queue
@@ -306,6 +309,60 @@ def test_in_a_crowd_one_that_comes_with_several_pods_stands_in_line_once() -> No
         of.put(waiting(f"part-{number}", "first", annotations={"pod-group-name": "g"}))
         of.passes(waiting("second-19", "second", age=5))
     assert len(in_line(of) & {"part-0", "part-1"}) == 1
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> list[object]:
+    """One for each call of this from now on."""
+    calls: list[object] = []
+    original = getattr(owner, name)
+
+    def called(*args: object) -> object:
+        calls.append(args)
+        return original(*args)
+
+    is_bound = hasattr(original, "__self__")
+    monkeypatch.setattr(owner, name, staticmethod(called) if is_bound else called)
+    return calls
+
+
+@pytest.mark.parametrize("queues", [["first"], [f"idle-{number}" for number in range(20)]])
+def test_in_a_crowd_of_newcomers_an_answer_takes_in_a_few_of_them_the_best_first(
+    monkeypatch: pytest.MonkeyPatch, queues: list[str]
+) -> None:
+    of = crowd(*(queue(f"idle-{number}", quota=1) for number in range(20)), gpus=30)
+    divisions, questions = counted(monkeypatch, Accounts, "of"), counted(monkeypatch, Gatekeeper, "refusal")
+    of.put(*(waiting(f"new-{n}", queues[n % len(queues)], age=-n) for n in range(300)))
+    before = in_line(of)
+    assert not of.passes(waiting("second-9", "second", age=5))
+    assert in_line(of) - before == {f"new-{number}" for number in range(TAKEN_IN)}
+    assert len(divisions) == 1, "the cluster is divided once, not for each"
+    assert len(questions) <= TAKEN_IN + 1, "and one more for who is asked about"
+    while len(in_line(of) - before) < 300:
+        known = in_line(of)
+        assert not of.passes(waiting("second-9", "second", age=5))
+        assert in_line(of) > known, "the others follow with the next answers"
+
+
+def test_in_a_crowd_newcomers_who_have_gone_before_they_are_taken_in_are_passed_over() -> None:
+    of = crowd(gpus=30)
+    of.put(*(new := [waiting(f"new-{number}", "first", age=-number) for number in range(TAKEN_IN + 2)]))
+    assert not of.passes(waiting("second-9", "second", age=5))
+    of.drop(new[-1])
+    assert not of.passes(waiting("second-9", "second", age=5))
+    assert f"new-{TAKEN_IN}" in in_line(of)
+    assert f"new-{TAKEN_IN + 1}" not in in_line(of)
+
+
+def test_who_has_come_while_a_line_is_made_is_taken_in_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    of = crowd(gpus=30)
+    steps = of.verbs.outrank.line_up(of.ledger.snapshot, of.config.engine)
+    next(steps)
+    of.put(*(waiting(f"new-{number}", "second") for number in range(100)))
+    assert not of.passes(waiting("second-9", "second", age=5))
+    questions = counted(monkeypatch, Gatekeeper, "refusal")
+    asked = [len(questions) for _ in steps]
+    assert max(later - earlier for earlier, later in pairwise(asked)) == 1
+    assert {f"new-{number}" for number in range(100)} < in_line(of)
 
 
 def test_when_room_becomes_scarce_many_are_lined_up_at_once_but_not_again_and_again() -> None:

@@ -7,11 +7,15 @@ Queues are compared where their ways from the root part, as in the engine's line
 """
 
 from bisect import bisect_right
+from itertools import islice
 
 from gpuyard.engine.accounts import Account, Accounts
 from gpuyard.engine.model import Amounts
 from gpuyard.engine.order import Rank, before, rank
 from msgspec.structs import replace
+
+FAR = 200
+"""So many turns are looked at; who goes before none of them goes last: in a long line more would take too long."""
 
 
 class Course:
@@ -42,7 +46,8 @@ class Course:
         for depth, account in zip(range(len(path) - 1, -1, -1), path, strict=True):
             own = rank(self._counted(account), need, self._total)
             others, mine = self._turns.get(account.parent, ()), self._turns.get(account.name)
-            for turn in others[bisect_right(others, mine[-1]) if mine else 0 :]:
+            begin = bisect_right(others, mine[-1]) if mine else 0
+            for turn in islice(others, begin, begin + FAR):
                 if before(own, self._ranks[turn][depth]):
                     return turn
         return None

@@ -10,11 +10,12 @@ kube-scheduler, though there is room, never asks about (a volume, a port): those
 
 The line is the engine's. Where few wait it is made anew whenever somebody comes or ends, else at each look of the
 planner; until then who has come stands in it by the order within the queue, or where that queue would have one more.
+Of a crowd that has come at once a few are taken in with each answer, or with each step where a line is made.
 """
 
+import heapq
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from operator import itemgetter
 from typing import NamedTuple
 
 from gpuyard.engine.accounts import Accounts
@@ -35,6 +36,9 @@ from gpuyard.extender.turns import Ahead, Demand, Line, demand, rank, sum_of
 FEW = 16
 """So many waiting workloads are lined up within an answer for each newcomer; more would take longer than one may."""
 
+TAKEN_IN = 16
+"""So many newcomers are taken into the line within an answer; the others wait for the next ones, or for a new line."""
+
 MANY = 200
 """So much is lined up within an answer when room has just become scarce: about a millisecond's work.
 
@@ -54,6 +58,7 @@ def line_up(snapshot: Snapshot, settings: Settings) -> Iterator[Line | None]:
     waiting, kept = WaitingLine(cycle.scratch), _with_places(cycle)
     line = Line(_waiting(snapshot), snapshot.fleet.smallest_gpu)
     line.course = course = Course(cycle.accounts, snapshot.total)
+    line.known = frozenset(key for names in snapshot.waiting.values() for key in names)
     for team in cycle.waiting():
         waiting.push(team)
         yield None
@@ -61,6 +66,7 @@ def line_up(snapshot: Snapshot, settings: Settings) -> Iterator[Line | None]:
         if (turn := _take_turn(cycle, next_one, kept, line)) is not None:
             course.add(turn, next_one.workload.queue or "", waiting.ranks_of(next_one))
         yield None
+    line.cut = {queue for queue, names in snapshot.waiting.items() if len(names) > line.turns_of(queue)}
     yield line
 
 
@@ -105,13 +111,11 @@ class Outrank:
         self._today = today
         self._line: Line | None = None
         self._blocked: AbstractSet[str] = frozenset()
-        self._known: AbstractSet[str] = frozenset()
-        """Who waited when the line was made, in it or not."""
-        self._cut: AbstractSet[str] = frozenset()
-        """The queues of which not all that waited stand in line."""
         self._missed: set[str] | None = None
         """To whom something has happened while a new line is made."""
         self._keeper = Gatekeeper(ledger.promises)
+        self._shares: tuple[Snapshot, int, Accounts] | None = None
+        """The accounts with fair shares as of one snapshot: to divide the cluster anew for each pod takes too long."""
         self._free = 0
         self._freed = float("-inf")
         self._grace = float("inf")
@@ -136,7 +140,8 @@ class Outrank:
             self._line = None
             return
         # What has happened so far is in the new line by itself; the old one is asked until that is made.
-        self._missed, line = (set(touched or ()) if self._line else set()), Line()
+        self._missed = missed = set(touched or ()) if self._line else set()
+        line = Line()
         try:
             for made in line_up(snapshot, settings):
                 line = made or line
@@ -145,18 +150,16 @@ class Outrank:
                 self._wake_up(line, self._ledger.entries.get(pod))
                 line.bury(self._clock() - self._grace)
                 yield None
-            self._take_over(line, snapshot, settings)
+            while missed or line.come:
+                if missed:
+                    self._note(line, missed.pop())
+                else:
+                    self._take_in(line, self._ledger.snapshot, settings)
+                yield None
+            line.pass_over(self._blocked)
+            self._line = line
         finally:
             self._missed = None
-
-    def _take_over(self, line: Line, snapshot: Snapshot, settings: Settings) -> None:
-        """Go on with a line that was made for `snapshot`, and with what has happened meanwhile."""
-        line.pass_over(self._blocked)
-        self._line, missed = line, self._missed
-        self._known = frozenset(key for names in snapshot.waiting.values() for key in names)
-        self._cut = {queue for queue, names in snapshot.waiting.items() if len(names) > line.turns_of(queue)}
-        self._missed = None
-        self._follow(line, missed or (), self._ledger.snapshot, settings)
 
     def outranked(self, asker: Asker, settings: Settings, grace: float) -> Waiting | None:
         """Why a pod that could go has to wait for others, if it has to."""
@@ -194,7 +197,7 @@ class Outrank:
     def _ahead(self, line: Line, asker: Asker, settings: Settings) -> list[Ahead]:
         """What those ask for who go first."""
         alive_only = self._clock() - self._freed >= self._grace
-        place = _place_of(line, asker.workload, asker.pod, asker.snapshot, settings)
+        place = self._place_of(line, asker.workload, asker.pod, asker.snapshot, settings)
         return line.ahead(place, alive_only=alive_only)
 
     # --- the line, at each event ---
@@ -221,46 +224,62 @@ class Outrank:
         """Whether to line up within this answer."""
         waiting = _waiting(snapshot)
         if waiting <= FEW:
-            return self._line is None or any(map(self._is_moved_by, touched))
+            return self._line is None or any(self._is_moved_by(self._line, key) for key in touched)
         is_cheap = 4 * waiting + len(snapshot.queues) <= MANY
         return self._line is None and is_cheap and self._clock() - self._made >= PAUSE
 
-    def _is_moved_by(self, key: str) -> bool:
+    def _is_moved_by(self, line: Line, key: str) -> bool:
         """Whether a pod waits and did not when the line was made, or has ended: others may be let go by now."""
         entry = self._ledger.entries.get(key)
         if entry is None or entry.phase is Phase.GONE:
             return True
         workload = entry.seen.pod.workload
-        return entry.phase is Phase.PENDING and bool(workload) and workload not in self._known
+        return entry.phase is Phase.PENDING and bool(workload) and workload not in line.known
 
     def _follow(self, line: Line, touched: Iterable[str], snapshot: Snapshot, settings: Settings) -> None:
         """Something has happened to these pods."""
-        come = {}
         for key in touched:
-            entry, workload = self._ledger.entries.get(key), line.workload_of(key)
-            if entry is None or entry.phase is not Phase.PENDING:
-                line.leave(workload)
-            elif workload:
-                self._wake_up(line, entry)
-            elif (one := entry.seen.workload) and self._may_join(line, one, entry.seen.pod, snapshot, settings):
-                come[one.key] = (rank(one), one, entry)
-        for _, newcomer, entry in sorted(come.values(), key=itemgetter(0)):
-            self._join(line, newcomer, entry.seen.pod, snapshot, settings)
+            self._note(line, key)
+        for _ in range(min(len(line.come), TAKEN_IN)):
+            self._take_in(line, snapshot, settings)
+
+    def _note(self, line: Line, key: str) -> None:
+        """Something has happened to a pod; who has come is to be taken in."""
+        entry, workload = self._ledger.entries.get(key), line.workload_of(key)
+        if entry is None or entry.phase is not Phase.PENDING:
+            line.leave(workload)
+        elif workload:
+            self._wake_up(line, entry)
+        elif (one := entry.seen.workload) and _may_join(line, one, entry.seen.pod):
+            heapq.heappush(line.come, (rank(one), key))
+
+    def _take_in(self, line: Line, snapshot: Snapshot, settings: Settings) -> None:
+        """The first of those who have come stands in line from now on, if its bounds let it go."""
+        entry = self._ledger.entries.get(heapq.heappop(line.come)[1])
+        workload = entry.seen.workload if entry is not None and entry.phase is Phase.PENDING else None
+        if entry is None or workload is None or not _may_join(line, workload, pod := entry.seen.pod):
+            return
+        if self._keeper.refusal(snapshot, settings, workload, pod) is None:
+            line.join(workload, pod, self._place_of(line, workload, pod, snapshot, settings))
+            if line.course is not None:
+                line.course.join(workload.queue or "", snapshot.claim_of(pod), fixed=not workload.preemptible)
             self._wake_up(line, entry)
 
-    def _may_join(self, line: Line, workload: Workload, pod: Pod, snapshot: Snapshot, settings: Settings) -> bool:
-        """Whether a pod stands in line from now on: one that starts alone, and that its bounds let go."""
-        if workload.queue in self._cut or workload.key in self._known or workload.key in line or not pod.waits:
-            return False
-        gang = workload.gang
-        alone = workload.governed and pod.shape.wants_gpu and not gang.parts and gang.minimum <= 1
-        return alone and self._keeper.refusal(snapshot, settings, workload, pod) is None
+    def _place_of(self, line: Line, workload: Workload, pod: Pod, snapshot: Snapshot, settings: Settings) -> int:
+        """The place of somebody in line, or where he goes who has come since it was made."""
+        place = line.place_of(workload)
+        if place is not None:
+            return place
+        if line.course is None or len(snapshot.queues) > MANY:
+            return line.end
+        now = self._accounts(snapshot, settings.fairshare_k)
+        turn = line.course.turn_after(workload.queue or "", snapshot.claim_of(pod), now)
+        return line.end if turn is None else turn - 1
 
-    @staticmethod
-    def _join(line: Line, workload: Workload, pod: Pod, snapshot: Snapshot, settings: Settings) -> None:
-        line.join(workload, pod, _place_of(line, workload, pod, snapshot, settings))
-        if line.course is not None:
-            line.course.join(workload.queue or "", snapshot.claim_of(pod), fixed=not workload.preemptible)
+    def _accounts(self, snapshot: Snapshot, k: int) -> Accounts:
+        if self._shares is None or self._shares[0] is not snapshot or self._shares[1] != k:
+            self._shares = (snapshot, k, Accounts.of(snapshot, k))
+        return self._shares[2]
 
     def _wake_up(self, line: Line, entry: Entry | None) -> None:
         """Tell the line when a pod gave its last sign of life."""
@@ -272,16 +291,12 @@ class Outrank:
                 line.sign_of_life(pod.key, offered)
 
 
-def _place_of(line: Line, workload: Workload, pod: Pod, snapshot: Snapshot, settings: Settings) -> int:
-    """The place of somebody in line, or where he goes who has come since it was made."""
-    place = line.place_of(workload)
-    if place is not None:
-        return place
-    if line.course is None or len(snapshot.queues) > MANY:
-        return line.end
-    now = Accounts.of(snapshot, settings.fairshare_k)
-    turn = line.course.turn_after(workload.queue or "", snapshot.claim_of(pod), now)
-    return line.end if turn is None else turn - 1
+def _may_join(line: Line, workload: Workload, pod: Pod) -> bool:
+    """Whether a pod has come since the line was made and does not stand in it, and starts alone."""
+    if workload.queue in line.cut or workload.key in line.known or workload.key in line or not pod.waits:
+        return False
+    gang = workload.gang
+    return workload.governed and pod.shape.wants_gpu and not gang.parts and gang.minimum <= 1
 
 
 class _Room:

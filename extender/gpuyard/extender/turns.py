@@ -132,6 +132,12 @@ class Line:
         self._ends: list[tuple[float, str]] = []
         self.course: Course | None = None
         """The queues in the order of the turns."""
+        self.known: AbstractSet[str] = frozenset()
+        """Who waited when it was made, in it or not."""
+        self.cut: AbstractSet[str] = frozenset()
+        """The queues of which not all that waited stand in it."""
+        self.come: list[tuple[Rank, str]] = []
+        """The pods that have come since and are still to be taken in, as a heap."""
 
     def __contains__(self, workload: object) -> bool:
         return workload in self._places
