@@ -6,11 +6,13 @@ from typing import Any, cast
 import pytest
 from gpuyard.cli.asked import Unknown
 from gpuyard.cli.glimpse import EVENTS, glimpse
-from gpuyard.cli.situation import Situation
+from gpuyard.cli.situation import Situation, glimpse_of
 from gpuyard.common.kube.client import Client, Selector
 from gpuyard.common.kube.errors import ApiError
 from gpuyard.common.kube.resources import Address
+from gpuyard.engine.kube.times import moment
 
+from tests.cli.test_situation import PLAIN, refused
 from tests.engine.kube.written import Json, meta, pod, with_meta
 
 WAITS = with_meta(pod("b", namespace="ns"), uid="b", ownerReferences=[{"kind": "Job", "name": "train"}])
@@ -49,6 +51,46 @@ def test_a_pod_that_waits_says_its_queue_and_what_the_extender_told_last() -> No
 def test_an_event_that_was_told_again_counts_from_then() -> None:
     again = event("OverLimit", "2026-01-01T00:00:00Z", series={"lastObservedTime": "2026-01-01T01:00:00Z"})
     assert seen("ns/b", again, event("Outranked", "2026-01-01T00:01:00Z")).reason == "OverLimit"
+
+
+AN_EVENT = event("OverLimit", "2026-01-01T00:00:02.000000Z")
+NO_VOLUME = '0/4 nodes are available: persistentvolumeclaim "data" not found. not found'
+
+
+def page_after(word: str, said: Json = AN_EVENT) -> str:
+    """What is printed 55 minutes after the Event, while this is kube-scheduler's last word."""
+    waits = refused(WAITS, message=word) if word else WAITS
+    return glimpse_of(seen("ns/b", said, pods=(waits,)), moment("2026-01-01T00:55:02Z"), PLAIN)
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "",
+        "0/4 nodes are available: 4 queue team-a has a limit of 2 GPUs.",
+        "0/4 nodes are available: 4 Insufficient nvidia.com/gpu.",
+    ],
+    ids=["none", "ours", "short of GPUs"],
+)
+def test_what_holds_is_printed_with_the_time_since_it_was_told(word: str) -> None:
+    assert f"it waits: OverLimit: {AN_EVENT['message']}, as told 55 min 0 s ago\n" in page_after(word)
+
+
+def test_what_kube_scheduler_no_longer_says_is_printed_as_history() -> None:
+    page = page_after(NO_VOLUME)
+    assert f"  55 min 0 s ago it waited: OverLimit: {AN_EVENT['message']}\n" in page
+    assert "it waits" not in page
+
+
+def test_history_is_no_reason_for_programs_either() -> None:
+    found = seen("ns/b", AN_EVENT, pods=(refused(WAITS, message=NO_VOLUME),))
+    assert (found.reason, found.message) == ("", "")
+    assert found.heard is not None
+    assert (found.heard.reason, found.heard.at) == ("OverLimit", AN_EVENT["eventTime"])
+
+
+def test_that_no_eviction_helps_by_kube_schedulers_own_word_holds_while_it_says_so() -> None:
+    assert "it waits: RefusedByScheduler" in page_after(NO_VOLUME, AN_EVENT | {"reason": "RefusedByScheduler"})
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ from gpuyard.engine.settle import settle
 from tests.engine.kube.written import MORNING, NOON, Json, node, pod, queue, reading, with_meta
 
 PLAIN = Page(None, lambda text, _: text)
-NO_NODE = "0/1 nodes are available: 1 node is not offered by the extender."
+NO_NODE = "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports."
+OURS = "0/1 nodes are available: 1 room is being made for it on node-1 by plan reclaim-1."
 
 
 class Told(NamedTuple):
@@ -23,9 +24,9 @@ class Told(NamedTuple):
     page: str
 
 
-def refused(of: Json, since: str = MORNING) -> Json:
+def refused(of: Json, since: str = MORNING, message: str = NO_NODE) -> Json:
     """The pod after kube-scheduler has found no node for it."""
-    said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": NO_NODE}
+    said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
     return of | {"status": of["status"] | {"conditions": [said | {"lastTransitionTime": since}]}}
 
 
@@ -78,23 +79,46 @@ def test_where_the_engine_has_a_place_it_waits_for_kube_scheduler() -> None:
     assert f"it waits for {found.waits_for[0]}" in page
 
 
+def test_where_kube_scheduler_last_passed_on_a_word_of_ours_nothing_else_is_to_be_mended() -> None:
+    found, page = ask(refused(pod("p", 2), message=OURS), node(), queue())
+    assert (found.reason, found.advice, NOT_OURS in page) == ("", [], False)
+
+
+LENT = pod("lent", 8, "team-b", on="node-1")
+LEAVES = with_meta(LENT, deletionTimestamp=NOON)
+
+
+@pytest.mark.parametrize("word", [NO_NODE, OURS])
+@pytest.mark.parametrize("other", [LENT, LEAVES], ids=["to be evicted", "leaving"])
+def test_while_room_is_made_for_it_that_is_the_reason(other: Json, word: str) -> None:
+    found, page = ask(refused(pod("p", 8), message=word), node(), queue(), queue("team-b", 0), other)
+    assert (found.reason, found.advice, NOT_OURS in page) == ("ReclaimInProgress", [], False)
+    assert found.message == "room is being made for it on node-1 (1 pod still to go)"
+
+
 def test_where_others_must_leave_it_names_them() -> None:
-    lent = pod("lent", 8, "team-b", on="node-1")
-    found, _ = ask(pod("p", 8), node(), queue(), queue("team-b", 0), lent)
+    found, _ = ask(pod("p", 8), node(), queue(), queue("team-b", 0), LENT)
     assert found.waits_for == ["kube-scheduler: there is a place for it on node-1, evicting default/lent"]
 
 
-def test_a_plan_that_keeps_room_for_it_is_named() -> None:
-    promise = {"pod": "default/p", "node": "node-1", "shape": {"gpus": 2}, "workload": "default/p", "queue": "team-a"}
-    plan: Json = {
+def plan_for(gpus: int) -> Json:
+    """A plan under way that keeps room for the pod `p`."""
+    place = {"pod": "default/p", "node": "node-1", "shape": {"gpus": gpus}, "workload": "default/p", "queue": "team-a"}
+    return {
         "apiVersion": "gpuyard.io/v1alpha1",
         "kind": "Plan",
         "metadata": {"name": "reclaim-1"},
-        "spec": {"promises": [promise]},
+        "spec": {"promises": [place]},
         "status": {"state": "Clearing"},
     }
-    found, _ = ask(pod("p", 2), node(), queue(), plan)
-    assert found.waits_for[0] == "plan reclaim-1, which keeps room for it on node-1"
+
+
+@pytest.mark.parametrize(("others", "left"), [((), "0 pods"), ((queue("team-b", 0), LEAVES), "1 pod")])
+def test_a_plan_that_keeps_room_for_it_is_named_with_how_many_still_go(others: tuple[Json, ...], left: str) -> None:
+    found, page = ask(refused(pod("p", 8)), node(), queue(), plan_for(8), *others)
+    assert found.waits_for == ["plan reclaim-1, which keeps room for it on node-1"]
+    assert (found.reason, NOT_OURS in page) == ("ReclaimInProgress", False)
+    assert found.message == f"room is being made for it on node-1 by plan reclaim-1 ({left} still to go)"
 
 
 def test_a_pod_with_scheduling_gates_waits_for_who_removes_them() -> None:

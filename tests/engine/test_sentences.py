@@ -29,6 +29,7 @@ from gpuyard.engine.sentences import (
     amounts,
     cause_in_words,
     eviction,
+    is_ours,
     nodes_by_cause,
     sentence,
     thousandths,
@@ -228,6 +229,31 @@ def test_a_cause_has_its_sentence(case: Case) -> None:
 def test_the_numbers_of_the_moment_are_told_after_the_sentence(case: Case) -> None:
     wanted = f"{case.says} ({case.numbers})" if case.numbers else case.says
     assert told(Waiting(case.reason, case.facts)) == wanted
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_each_sentence_is_known_again_in_a_word_of_kube_scheduler(case: Case) -> None:
+    for says in (case.says, sentence(Waiting(case.reason))):
+        assert is_ours(f"0/2 nodes are available: 2 {says}. preemption: 0/2 nodes are available: 2 too bad.")
+
+
+@pytest.mark.parametrize("says", ["gpuyard cannot read the pod: x", 'running filter on extender "a": it is away'])
+def test_what_is_said_without_a_reason_and_that_there_is_no_answer_are_ours_as_well(says: str) -> None:
+    assert is_ours(says)
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        "2 Insufficient nvidia.com/gpu, 1 node(s) had untolerated taint {a: b}.",
+        "3 Insufficient cpu. preemption: 0/3 nodes are available: 3 No preemption victims found for incoming pod.",
+        "3 Insufficient cpu. preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.",
+        'persistentvolumeclaim "gpuyard-data" not found. not found',
+        "3 node(s) didn't match pod anti-affinity rules.",
+    ],
+)
+def test_what_kube_scheduler_says_of_its_own_is_not_ours(says: str) -> None:
+    assert not is_ours(f"0/3 nodes are available: {says}")
 
 
 @pytest.mark.parametrize("reason", Reason)

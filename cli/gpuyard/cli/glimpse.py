@@ -1,6 +1,7 @@
 """How a pod stands for who may look at its namespace only: what it says itself, and what its Events say.
 
-That is the reason with the numbers of when it was told. What would help needs a look at the whole cluster.
+That is the reason with the numbers of when it was told, and that time. It is history once kube-scheduler names what is
+missing, without a word of ours. What would help needs a look at the whole cluster.
 """
 
 from collections.abc import Iterable
@@ -8,13 +9,15 @@ from typing import Any
 
 import msgspec
 from gpuyard.cli.asked import meant
-from gpuyard.cli.situation import Situation, last_word
+from gpuyard.cli.situation import Heard, Situation, Word, last_word
 from gpuyard.common.kube.client import Client, Json, Selector
 from gpuyard.common.kube.errors import ApiError
 from gpuyard.common.kube.resources import PODS, Resource
 from gpuyard.engine.kube.objects import Object
+from gpuyard.engine.kube.verdicts import evictions_may_help
 from gpuyard.engine.kube.workloads import QUEUE, RUNAI_QUEUE
 from gpuyard.engine.result import Reason
+from gpuyard.engine.sentences import is_ours
 
 EVENTS = Resource("v1", "events", "Event")
 """In the older API: that is the one which Kubernetes' own role `view` reads."""
@@ -47,7 +50,7 @@ async def _events(client: Client, pod: Json) -> list[Json]:
 def _last(events: Iterable[Json]) -> Json:
     """The last Event by which the extender says why the pod waits; empty: there is none, they are kept for an hour."""
     told = [one for one in events if one.get("reportingComponent") == TELLER and one.get("reason") in _REASONS]
-    return max(told, key=_at, default={})
+    return max(filter(_at, told), key=_at, default={})
 
 
 def _at(event: Json) -> str:
@@ -55,18 +58,34 @@ def _at(event: Json) -> str:
     return str(moment or "")
 
 
+def _heard(said: Json) -> Heard | None:
+    return Heard(reason=said["reason"], message=said.get("message") or "", at=_at(said)) if said else None
+
+
+def _is_over(heard: Heard, word: Word | None) -> bool:
+    """Whether it is past: kube-scheduler looked for room and we let the pod through, but something of its own lacks.
+
+    Where GPUs are short kube-scheduler says only that: we are not asked then, and our reason holds all the same.
+    """
+    if word is None or is_ours(word.message) or heard.reason == Reason.REFUSED_BY_SCHEDULER:
+        return False
+    return not evictions_may_help(word.message)
+
+
 def _situation(key: str, pod: Json, said: Json) -> Situation:
-    labels, word = pod["metadata"].get("labels") or {}, last_word(pod)
+    labels, word, heard = pod["metadata"].get("labels") or {}, last_word(pod), _heard(said)
+    holds = heard if heard and not _is_over(heard, word) else None
     return Situation(
         pod=key,
         queue=labels.get(QUEUE) or labels.get(RUNAI_QUEUE) or "",
         state="Gated" if pod["spec"].get("schedulingGates") else (pod.get("status") or {}).get("phase") or "Pending",
         node=pod["spec"].get("nodeName") or "",
         since=word.since if word else pod["metadata"].get("creationTimestamp") or "",
-        reason=said.get("reason") or "",
-        message=said.get("message") or "",
+        reason=holds.reason if holds else "",
+        message=holds.message if holds else "",
         waits_for=[],
         kube_scheduler=word,
+        heard=heard,
         queues=[],
         nodes=[],
         advice=[],

@@ -7,13 +7,14 @@ import msgspec
 from gpuyard.cli.answer import amounts
 from gpuyard.cli.checks import cost, is_placed
 from gpuyard.cli.drawing import Page, listed
+from gpuyard.cli.events import workload_of
 from gpuyard.cli.overview import ByResource, queue_of
 from gpuyard.cli.trace import details
 from gpuyard.engine.explain import Explanation
 from gpuyard.engine.kube.times import moment
-from gpuyard.engine.model import State
-from gpuyard.engine.result import Outcome
-from gpuyard.engine.sentences import cause_in_words, told
+from gpuyard.engine.model import Pod, Promise, State
+from gpuyard.engine.result import Bind, Clearing, Evict, Outcome, Reason, Waiting
+from gpuyard.engine.sentences import cause_in_words, is_ours, told
 from gpuyard.engine.snapshot import Snapshot
 from gpuyard.engine.suggestions import advice_in_words
 
@@ -28,6 +29,14 @@ class Word(msgspec.Struct, kw_only=True):
     reason: str
     message: str
     since: str
+
+
+class Heard(msgspec.Struct, kw_only=True):
+    """What the last Event says of why it waits."""
+
+    reason: str
+    message: str
+    at: str
 
 
 class Stand(msgspec.Struct, kw_only=True, rename="camel"):
@@ -63,6 +72,8 @@ class Situation(msgspec.Struct, kw_only=True, rename="camel"):
     message: str
     waits_for: list[str]
     kube_scheduler: Word | None
+    heard: Heard | None = None
+    """Only where nothing but the pod and its Events could be looked at; without a reason above it is history."""
     queues: list[Stand]
     nodes: list[NodeAnswer]
     advice: list[str]
@@ -71,7 +82,7 @@ class Situation(msgspec.Struct, kw_only=True, rename="camel"):
 def situation(raw: Json, snapshot: Snapshot, outcome: Outcome, explanation: Explanation) -> Situation:
     """How a pod stands, given its object as the API server has it, and what the engine says of it."""
     pod, word = explanation.pod, last_word(raw)
-    waiting = explanation.waiting if pod.waits else None
+    waiting = (explanation.waiting or _clearing(snapshot, outcome, explanation)) if pod.waits else None
     return Situation(
         pod=pod.key,
         queue=queue_of(snapshot, pod),
@@ -84,19 +95,53 @@ def situation(raw: Json, snapshot: Snapshot, outcome: Outcome, explanation: Expl
         kube_scheduler=word,
         queues=_stands(explanation),
         nodes=[NodeAnswer(node=w.node, free_gpus=w.free, cause=_cause(w.cause)) for w in explanation.nodes],
-        advice=_advice(explanation, snapshot, word),
+        advice=_advice(explanation, snapshot) or _not_ours(explanation, outcome, waiting, word),
     )
 
 
 NOT_OURS = "gpuyard does not hold it back: if it goes on waiting, mend what kube-scheduler said last"
 
 
-def _advice(of: Explanation, snapshot: Snapshot, word: Word | None) -> list[str]:
-    if not of.pod.waits:
-        return []
-    if of.waiting is None:
-        return [NOT_OURS] if word and not of.pod.gated else []
-    return advice_in_words(of.advice, snapshot) if of.advice else []
+def _advice(of: Explanation, snapshot: Snapshot) -> list[str]:
+    return advice_in_words(of.advice, snapshot) if of.pod.waits and of.waiting and of.advice else []
+
+
+def _not_ours(of: Explanation, outcome: Outcome, waiting: Waiting | None, word: Word | None) -> list[str]:
+    """The advice for who has a place that is free now, and of whom kube-scheduler speaks in words of its own."""
+    free = of.pod.waits and waiting is None and _starts(outcome, of.pod)
+    return [NOT_OURS] if free and word and not is_ours(word.message) else []
+
+
+def _clearing(snapshot: Snapshot, outcome: Outcome, of: Explanation) -> Waiting | None:
+    """Why a pod waits although its place is known: a plan keeps it, or others have to go first."""
+    pod, promise = of.pod, _promise(snapshot, of.pod)
+    if of.waiting is not None:
+        return None
+    node = promise.node if promise else of.final.node
+    going = {other.key for other in snapshot.on_node.get(node, ()) if other.deleted_at is not None}
+    evicted = set(_evicted(snapshot, outcome, pod))
+    if promise is None and not evicted and (_starts(outcome, pod) or not going):
+        return None
+    left = len(going | evicted)
+    return Waiting(Reason.RECLAIM_IN_PROGRESS, Clearing(node=node, left=left, plan=promise.plan if promise else ""))
+
+
+def _promise(snapshot: Snapshot, pod: Pod) -> Promise | None:
+    return next((promise for promise in snapshot.promises if promise.pod == pod.key), None)
+
+
+def _evicted(snapshot: Snapshot, outcome: Outcome, pod: Pod) -> Iterator[str]:
+    """Who makes room for a pod or for others of its workload."""
+    own = workload_of(snapshot, pod.key)
+    for cycle in outcome.cycles:
+        for action in cycle.actions:
+            if isinstance(action, Evict) and workload_of(snapshot, action.claimant) == own:
+                yield action.pod
+
+
+def _starts(outcome: Outcome, pod: Pod) -> bool:
+    """Whether there is room for a pod now: later ones of the cycles see what has been freed by then."""
+    return any(isinstance(action, Bind) and action.pod == pod.key for action in outcome.cycles[0].actions)
 
 
 def last_word(raw: Json) -> Word | None:
@@ -116,10 +161,9 @@ def _waits_for(raw: Json, snapshot: Snapshot, outcome: Outcome, of: Explanation)
         gates = ", ".join(gate["name"] for gate in raw["spec"]["schedulingGates"])
         yield f"whoever removes its scheduling gates: {gates}"
         return
-    for promise in snapshot.promises:
-        if promise.pod == pod.key:
-            yield f"plan {promise.plan}, which keeps room for it on {promise.node}"
-    if of.waiting is None and is_placed(outcome, pod.key):
+    if promise := _promise(snapshot, pod):
+        yield f"plan {promise.plan}, which keeps room for it on {promise.node}"
+    elif of.waiting is None and is_placed(outcome, pod.key):
         yield f"kube-scheduler: there is a place for it on {of.final.node}, {cost(snapshot, outcome, pod.key)}"
 
 
@@ -158,7 +202,10 @@ def _lines(found: Situation, now: int, *, whole: bool = True) -> Iterator[str]:
     if found.queue or whole:  # else its PodGroup may name one
         yield f"queue {found.queue}" if found.queue else "not governed: no queue of ours decides about it"
     if found.reason:
-        yield f"it waits: {found.reason}: {found.message}"
+        as_told = f", as told {_ago(found.heard.at, now)} ago" if found.heard else ""
+        yield f"it waits: {found.reason}: {found.message}{as_told}"
+    elif found.heard:
+        yield f"{_ago(found.heard.at, now)} ago it waited: {found.heard.reason}: {found.heard.message}"
     for what in found.waits_for:
         yield f"it waits for {what}"
     if found.kube_scheduler:
@@ -172,5 +219,9 @@ def _lines(found: Situation, now: int, *, whole: bool = True) -> Iterator[str]:
 def _since(since: str, now: int) -> str:
     if not since:
         return ""
-    minutes, seconds = divmod(max(0, now - moment(since)), _MINUTE)
-    return f" since {since} ({minutes} min {seconds} s)" if minutes else f" since {since} ({seconds} s)"
+    return f" since {since} ({_ago(since, now)})"
+
+
+def _ago(at: str, now: int) -> str:
+    minutes, seconds = divmod(max(0, now - moment(at)), _MINUTE)
+    return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"

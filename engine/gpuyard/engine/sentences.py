@@ -52,6 +52,11 @@ def sentence(waiting: Waiting) -> str:
     return _CONSTANT[type(waiting.facts)](waiting.facts, waiting.reason)
 
 
+def is_ours(word: str) -> bool:
+    """Whether a word of kube-scheduler passes on what we said, or that we could not be heard."""
+    return any(mark in word for mark in _MARKS)
+
+
 def told(waiting: Waiting) -> str:
     """Why a pod waits, with the numbers of this moment."""
     numbers = _numbers(waiting.facts)
@@ -134,6 +139,32 @@ _BARE: Mapping[Reason, str] = {
     Reason.RECLAIM_IN_PROGRESS: "room is being made for it",
     Reason.REFUSED_BY_SCHEDULER: "kube-scheduler does not offer the node that it was promised",
 }
+
+
+_MARKS = (
+    *_BARE.values(),
+    "is not set, which counts as 0",
+    "has a limit of",
+    "has a quota of",
+    "there is no queue",
+    "has queues below it",
+    "hangs below",
+    "hangs on no root",
+    "hangs too deep",
+    "which is not served here",
+    "but its namespace belongs",
+    "the gang needs",
+    "are protected by the minimum runtime",
+    "the room is promised to",
+    "ranks before it",
+    "kube-scheduler does not offer",
+    "kube-scheduler offers it no node",
+    "gpuyard cannot",
+    "gpuyard has",
+    "gpuyard is",
+    "extender",
+)
+"""What each sentence holds whatever its names are, and what is said while there is no answer; a test knows them all."""
 
 
 def _bound(facts: Bound, reason: Reason) -> str:
