@@ -11,6 +11,7 @@ from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.config import Planner as PlannerConfig
 from gpuyard.extender.planner import loop
 from gpuyard.extender.planner.inheriting import REFUSED_AFTER, SHUT_AFTER, TELL_AGAIN
+from gpuyard.extender.planner.waiting import AGAIN
 
 from tests.extender.builders import Json, node, pod, queue
 from tests.extender.planner.builders import BUSY, TWO_BUDGETS, error
@@ -39,6 +40,13 @@ async def test_a_plan_is_written_before_its_first_eviction(stage: Stage) -> None
 async def test_the_victim_hears_why(stage: Stage) -> None:
     await stage.look()
     assert ("new", "Evicted") in stage.ear.heard
+
+
+async def test_who_waits_hears_why_again_also_where_nothing_happens_at_all() -> None:
+    stage = Stage(node("n1"), queue("shut", limit=0), pod("waits", "shut"))
+    for after in (1, AGAIN / 2, AGAIN / 2, 1):
+        await stage.look(after=after)
+    assert stage.ear.heard == [("waits", "OverLimit")] * 2
 
 
 async def test_nobody_is_evicted_twice_while_the_victim_is_leaving(stage: Stage) -> None:

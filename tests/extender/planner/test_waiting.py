@@ -1,4 +1,4 @@
-"""Why a pod waits is told once per cause, and never for long at a time."""
+"""Why a pod waits is told once while nothing changes, again before the Event is gone, and never for long at a time."""
 
 from typing import TYPE_CHECKING, cast
 
@@ -6,7 +6,7 @@ from gpuyard.engine.model import Pod
 from gpuyard.engine.plan import Cycle
 from gpuyard.engine.result import Waiting
 from gpuyard.engine.settings import Settings
-from gpuyard.extender.planner.waiting import BUDGET, WaitingRoom
+from gpuyard.extender.planner.waiting import A_MINUTE, AGAIN, BUDGET, MANY, WaitingRoom
 
 from tests.extender.builders import Bench, Json, node, pod, queue
 
@@ -59,6 +59,53 @@ async def test_a_cause_is_told_once() -> None:
     assert room.ear.heard == [("uid-a", "OverLimit")]
 
 
+async def test_a_cause_is_told_again_before_the_api_server_drops_its_event() -> None:
+    room = Room()
+    await room.tell(*FULL)
+    assert not room.room.is_due()
+    room.now += AGAIN
+    assert (room.room.is_due(), room.room.is_due()) == (True, False)
+    await room.tell(*FULL)
+    assert room.ear.heard == [("uid-a", "OverLimit")] * 2
+    assert not room.room.is_due()
+
+
+def limited(limit: int, *names: str) -> list[Json]:
+    return [queue("team", limit=limit), *(pod(name, "team", 9) for name in names)]
+
+
+async def test_other_numbers_are_told_once_in_a_minute() -> None:
+    room = Room()
+    for limit in (0, 1, 2):
+        await room.tell(*limited(limit, "a"))
+    assert room.ear.heard == [("uid-a", "OverLimit")]
+    room.now += A_MINUTE
+    assert room.room.is_due()
+    for limit in (2, 3):
+        await room.tell(*limited(limit, "a"))
+    assert room.ear.heard == [("uid-a", "OverLimit")] * 2
+
+
+async def test_numbers_that_are_as_they_were_told_are_not_told() -> None:
+    room = Room()
+    for limit in (0, 1, 0):
+        await room.tell(*limited(limit, "a"))
+        room.now += A_MINUTE / 2
+    await room.tell(*limited(0, "a"))
+    assert len(room.ear.heard) == 1
+
+
+async def test_when_the_numbers_of_very_many_change_not_all_of_them_hear_it_at_once() -> None:
+    room, names = Room(), [f"p{number}" for number in range(MANY + 5)]
+    await room.tell(*limited(0, *names))
+    for limit in range(1, 4):
+        room.now += A_MINUTE
+        before = len(room.ear.heard)
+        for _ in range(2):
+            await room.tell(*limited(limit, *names))
+        assert len(room.ear.heard) - before == MANY
+
+
 async def test_another_cause_is_told_as_well() -> None:
     room = Room()
     await room.tell(*FULL)
@@ -97,6 +144,10 @@ def test_who_names_a_queue_and_another_scheduler_is_told_once_which_to_use() -> 
     for _ in range(3):
         room.turn_away(queue("team"), ELSEWHERE)
     assert room.ear.heard == [("uid-a", "OtherScheduler")]
+    room.now += AGAIN
+    assert room.room.is_due()
+    room.turn_away(queue("team"), ELSEWHERE)
+    assert room.ear.heard == [("uid-a", "OtherScheduler")] * 2
 
 
 def test_who_names_no_queue_is_told_only_where_one_has_to_be_named() -> None:

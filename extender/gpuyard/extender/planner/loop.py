@@ -127,7 +127,7 @@ class Planner:
                 self._interrupted(error)
             except Exception:
                 log.exception("plan-failed", plan=run.plan.name)
-        if self._observer.has_changed(self._clock(), int(self._today())):
+        if self._observer.has_changed(self._clock(), int(self._today())) or self._waiting.is_due():
             await self._decide()
         await self._write_queues()
 

@@ -1,4 +1,9 @@
-"""Why pods wait, told once per cause: a few at a time, who was not heard of for longest first."""
+"""Why pods wait: a few at a time, who was not heard of for longest first.
+
+another reason      told at once
+other numbers       told a minute after the last word at the earliest, and to `MANY` pods a minute
+nothing new         told every half an hour: the API server keeps an Event for one
+"""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -8,8 +13,9 @@ from gpuyard.engine import gates, reasons
 from gpuyard.engine.accounts import Accounts
 from gpuyard.engine.model import Pod, Workload
 from gpuyard.engine.plan import Cycle
-from gpuyard.engine.result import Reason
+from gpuyard.engine.result import Waiting
 from gpuyard.engine.scratch import Status
+from gpuyard.engine.sentences import told
 from gpuyard.engine.settings import Settings
 from gpuyard.engine.snapshot import UNUSED, Snapshot
 from gpuyard.extender.planner.telling import Teller
@@ -17,10 +23,21 @@ from gpuyard.extender.planner.telling import Teller
 BUDGET = 0.05
 """Seconds of work on reasons after one cycle."""
 
+AGAIN = 1800.0
+"""Seconds after which the same is told again."""
+
+A_MINUTE = 60.0
+
+MANY = 100
+"""So many pods a minute may hear other numbers; the rest hear them when they would be told again."""
+
 
 class _Told(msgspec.Struct, frozen=True):
-    reason: Reason
+    why: Waiting
+    said: float
+    """When it was told."""
     at: float
+    """When it was last looked at."""
 
 
 class WaitingRoom:
@@ -30,7 +47,17 @@ class WaitingRoom:
         self._teller = teller
         self._clock = clock
         self._told: dict[str, _Told] = {}
-        self._strangers: dict[str, Reason] = {}
+        self._strangers: dict[str, _Told] = {}
+        self._due = float("inf")
+        self._minute = float("-inf")
+        self._numbers = 0
+
+    def is_due(self) -> bool:
+        """Whether somebody is to be told again; asked once, since by then nobody may wait any more."""
+        if self._clock() < self._due:
+            return False
+        self._due = float("inf")
+        return True
 
     async def tell(self, cycle: Cycle) -> bool:
         """Tell those who wait at the end of a cycle; False: there was no time for all."""
@@ -49,19 +76,38 @@ class WaitingRoom:
 
     def turn_away(self, snapshot: Snapshot, settings: Settings) -> None:
         """Tell those who wait although no queue of ours decides about them: they are in no cycle."""
-        told, self._strangers = self._strangers, {}
+        before, self._strangers = self._strangers, {}
         for pod, workload in _strangers(snapshot, settings):
             why = gates.admission(snapshot, Accounts({}), settings, workload)
             if why is not None:
-                self._strangers[pod.uid] = why.reason
-                if told.get(pod.uid) is not why.reason:
-                    self._teller.waits(pod, why)
+                self._strangers[pod.uid] = self._hear(pod, why, before.get(pod.uid))
 
     def _look(self, pod: Pod, why: reasons.Teller) -> None:
-        found = why.why(pod)
-        if pod.uid not in self._told or self._told[pod.uid].reason is not found.reason:
-            self._teller.waits(pod, found)
-        self._told[pod.uid] = _Told(found.reason, self._clock())
+        self._told[pod.uid] = self._hear(pod, why.why(pod), self._told.get(pod.uid))
+
+    def _hear(self, pod: Pod, why: Waiting, before: _Told | None) -> _Told:
+        now = self._clock()
+        if before is None or self._is_to_be_told(why, before, now):
+            self._teller.waits(pod, why)
+            before = _Told(why, now, now)
+        self._due = min(self._due, before.said + AGAIN)
+        return _Told(before.why, before.said, now)
+
+    def _is_to_be_told(self, why: Waiting, before: _Told, now: float) -> bool:
+        if why.reason is not before.why.reason or now >= before.said + AGAIN:
+            return True
+        if why == before.why or told(why) == told(before.why):
+            return False
+        if now >= before.said + A_MINUTE and self._may_tell_numbers(now):
+            return True
+        self._due = min(self._due, max(before.said, self._minute) + A_MINUTE)
+        return False
+
+    def _may_tell_numbers(self, now: float) -> bool:
+        if now >= self._minute + A_MINUTE:
+            self._minute, self._numbers = now, 0
+        self._numbers += 1
+        return self._numbers <= MANY
 
 
 def _waiting(cycle: Cycle) -> Iterator[Pod]:
