@@ -1,12 +1,13 @@
 """How the extender is put together: when it begins to answer, and what new settings change."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from aiohttp.test_utils import TestClient, TestServer
 from gpuyard.extender import app
 from gpuyard.extender.app import CUT_OFF, STALE, STARTING, Extender, Options
 from gpuyard.extender.config import ExtenderConfig
@@ -99,6 +100,48 @@ def test_who_does_not_lead_sends_the_caller_away() -> None:
     assert (str(found), found.away) == ("not leader", True)
     lease.leading = True
     assert made.unavailable() is None
+
+
+class Slow:
+    """An API server that takes its time."""
+
+    def __init__(self) -> None:
+        self.asked, self.go_on = asyncio.Event(), asyncio.Event()
+
+    async def create(self, _address: object, _body: object) -> None:
+        self.asked.set()
+        await self.go_on.wait()
+
+
+async def unfinished(begun: asyncio.Event) -> AsyncIterator[bytes]:
+    """A body that does not come to an end."""
+    yield b"{"
+    begun.set()
+    await asyncio.Event().wait()
+
+
+async def answered(client: TestClient[Any, Any], verb: str, body: object) -> object:
+    response = await client.post(f"/scheduler/{verb}", data=body)
+    return await response.json()
+
+
+async def test_the_planner_gives_way_to_a_filter_that_has_begun_but_not_to_a_bind_that_waits_for_the_api() -> None:
+    made, api = extender(), Slow()
+    made.serving = True
+    made.binder.client = cast("Client", api)
+    body = b'{"PodName": "p", "PodNamespace": "ns", "PodUID": "u", "Node": "n1"}'
+    async with TestClient(TestServer(made.web)) as client:
+        binding = asyncio.create_task(answered(client, "bind", body))
+        await asyncio.wait_for(api.asked.wait(), 30)
+        assert made._calls() == 0
+        filtering = asyncio.create_task(answered(client, "filter", unfinished(begun := asyncio.Event())))
+        await asyncio.wait_for(begun.wait(), 30)
+        async with asyncio.timeout(30):
+            while made._calls() != 1:
+                await asyncio.sleep(0.01)
+        filtering.cancel()
+        api.go_on.set()
+        assert await binding == {"Error": ""}
 
 
 def test_who_asks_the_process_is_told_what_counts() -> None:

@@ -96,7 +96,7 @@ class Extender:
         """Seconds since the API server last said something of pods."""
         self.elector: Elector | None = None
         metrics = VerbMetrics(process.registry)
-        self._calls = lambda: metrics.under_way
+        self._calls: Callable[[], int] = lambda: metrics.under_way
         self._plan_metrics = PlannerMetrics(process.registry)
         process.registry.register(LedgerCollector(self.ledger))
         process.registry.register(UnreadableCollector(self.feed.unreadable))
@@ -115,7 +115,7 @@ class Extender:
                 Verb("filter", CANDIDATES, self.verbs.filter, lambda why: FilterAnswer(error=why)),
                 Verb("prioritize", CANDIDATES, self.verbs.prioritize, lambda _: []),
                 Verb("preempt", PREEMPTION, self.verbs.preempt, lambda _: PreemptAnswer()),
-                Verb("bind", BINDING, self.binder.bind, BindAnswer),
+                Verb("bind", BINDING, self.binder.bind, BindAnswer, from_memory=False),
             ],
             metrics,
         )

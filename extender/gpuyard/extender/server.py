@@ -1,7 +1,7 @@
 """The HTTP side of the verbs: any call is answered with 200, because kube-scheduler reads no other answer.
 
 What goes wrong goes into the answer: `Error` where there is such a field, nobody and nothing where there is none. No
-verb waits for the API server: between a decision and its reservation nothing else happens.
+verb but `bind` waits for the API server: between a decision and its reservation nothing else happens.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -40,6 +40,8 @@ class Verb(Generic[R]):
     reader: Reader[R]
     answer: Callable[[R], Answer | Awaitable[Answer]]
     failure: Callable[[str], Answer]
+    from_memory: bool = True
+    """Whether it is answered without waiting for anybody, so that others may well wait for the answer."""
 
 
 def application(verbs: Iterable[Verb[Any]], metrics: VerbMetrics, max_body: int = http.MAX_BODY) -> web.Application:
@@ -55,11 +57,11 @@ def _handler(verb: Verb[R], metrics: VerbMetrics) -> http.Handler:
     fine, failed = (metrics.calls.labels(verb.name, outcome) for outcome in ("answered", "error"))
 
     async def handle(request: web.Request) -> web.Response:
-        metrics.under_way += 1
+        metrics.under_way += verb.from_memory
         try:
             return await answered(request)
         finally:
-            metrics.under_way -= 1
+            metrics.under_way -= verb.from_memory
 
     async def answered(request: web.Request) -> web.Response:
         body = await _body(request)
