@@ -162,6 +162,11 @@ class Bench:
         return use.allocated.gpu / 1000 if use else 0
 
 
-def call(thing: Json, *nodes: str) -> Candidates:
+def call(thing: Json, *nodes: object) -> Candidates:
     """A call of `filter` or `prioritize` by node names."""
     return CANDIDATES.read(msgspec.json.encode({"Pod": thing, "Nodes": None, "NodeNames": list(nodes)}))
+
+
+def broken_call(thing: Json) -> Candidates:
+    """A call with hundreds of names of nodes that nobody knows, so that the first ones are read alone, and no name."""
+    return call(thing, *(f"unknown-{number}" for number in range(600)), 5)

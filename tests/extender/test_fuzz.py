@@ -2,13 +2,15 @@
 
 import json
 import random
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterable, Iterator
+from copy import copy
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 import pytest
 from gpuyard.common.kube.errors import ApiError
 from gpuyard.common.kube.resources import Address
+from gpuyard.engine.model import Promise, Shape
 from gpuyard.extender.binding import Binder
 from gpuyard.extender.ledger import Ledger
 from gpuyard.extender.server import Verb, _answer
@@ -16,7 +18,7 @@ from gpuyard.extender.wire import BINDING, CANDIDATES, PREEMPTION, BindAnswer, F
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.extender.builders import Bench, Json, node, pod, queue
+from tests.extender.builders import Bench, Json, group, node, pod, queue
 
 if TYPE_CHECKING:
     from gpuyard.common.kube.client import Client
@@ -65,14 +67,14 @@ def paths(thing: Any, start: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:  # 
 
 def changed(thing: Json, path: tuple[Any, ...], value: object) -> Any:  # noqa: ANN401 - JSON
     """A copy of the document with another value at one place."""
-    copy = json.loads(json.dumps(thing))
+    other = json.loads(json.dumps(thing))
     if not path:
         return value
-    spot = copy
+    spot = other
     for key in path[:-1]:
         spot = spot[key]
     spot[path[-1]] = value
-    return copy
+    return other
 
 
 def verbs(bench: Bench) -> dict[str, Verb[Any]]:
@@ -104,7 +106,15 @@ def bench() -> Bench:
 
 
 def state(ledger: Ledger) -> object:
-    return dict(ledger.entries), ledger.snapshot
+    """All that the ledger knows, as it is at this moment."""
+    return ledger.snapshot, [copied(vars(part)) for part in (ledger, ledger.flights, ledger.promises)]
+
+
+def copied(thing: Any) -> Any:  # noqa: ANN401 - whatever a ledger keeps
+    """A copy as deep as something could be changed in place."""
+    if isinstance(thing, dict):
+        return {key: copied(part) for key, part in thing.items()}
+    return copy(thing) if isinstance(thing, list | set) else thing
 
 
 def at_once(answer: Coroutine[Any, Any, object]) -> Any:  # noqa: ANN401 - an answer or what prevented one
@@ -118,6 +128,7 @@ def at_once(answer: Coroutine[Any, Any, object]) -> Any:  # noqa: ANN401 - an an
 
 def ask(of: Bench, verb: str, body: bytes) -> None:
     """Send one body; whatever it is, the answer can be written, and an error leaves the ledger as it was."""
+    of.ledger.expire(of.now)
     before = state(of.ledger)
     found = at_once(_answer(verbs(of)[verb], body))
     if isinstance(found, Exception):
@@ -141,18 +152,17 @@ def test_a_call_with_junk_in_it(junk: bytes, at: int, verb: str) -> None:
     ask(bench(), verb, body[:at] + junk + body[at:])
 
 
-def odd_bodies(chance: random.Random, count: int) -> Iterator[tuple[str, bytes]]:
-    """Calls of all verbs: half of them with one field changed, the others with junk in them."""
-    places = {verb: paths(thing) for verb, thing in CALLS.items()}
+def odd_bodies(
+    chance: random.Random, count: int, calls: Iterable[tuple[str, Json]] = CALLS.items()
+) -> Iterator[tuple[str, bytes]]:
+    """These calls again and again: half of them with one field changed, the others with junk in them."""
+    known = [(verb, thing, paths(thing)) for verb, thing in calls]
     for number in range(count):
-        verb = chance.choice(list(CALLS))
+        verb, thing, places = chance.choice(known)
         if number % 2:
-            yield (
-                verb,
-                json.dumps(changed(CALLS[verb], chance.choice(places[verb]), chance.choice(ODD_VALUES))).encode(),
-            )
+            yield verb, json.dumps(changed(thing, chance.choice(places), chance.choice(ODD_VALUES))).encode()
         else:
-            body = json.dumps(CALLS[verb]).encode()
+            body = json.dumps(thing).encode()
             at = chance.randrange(len(body) + 1)
             yield verb, body[:at] + chance.randbytes(chance.randrange(64)) + body[at + chance.randrange(3) :]
 
@@ -165,3 +175,30 @@ def test_many_bodies_of_all_verbs_one_after_the_other(count: int) -> None:
         of.now += 1
         ask(of, verb, body)
     assert of.passes(pod("p", "team", 2)), "it still answers as it should"
+
+
+MEMBERS = [pod(name, "team", 2, annotations={"pod-group-name": "g"}) for name in "bc"]
+HEIR = pod("heir", "team", 2)
+HEIR["metadata"]["ownerReferences"] = [{"kind": "Job", "name": "job", "uid": "job", "controller": True}]
+PROMISE = Promise(plan="plan", pod="ns/old", owner="job", shape=Shape(gpus=2), node="n2", queue="team")
+UNKNOWN = [f"unknown-{number}" for number in range(600)]
+LONG = [
+    ("filter", {"Pod": thing, "Nodes": None, "NodeNames": names})
+    for thing in (POD, *MEMBERS, HEIR)
+    for names in (["n1", "n2", *UNKNOWN], [*UNKNOWN, "n1", "n2"], UNKNOWN)
+]
+"""Of so many names only the first are read until more is asked for; a kept place may be among them or not."""
+
+
+@pytest.mark.row("E-13", case="junk")
+@pytest.mark.parametrize("count", [2_000, pytest.param(100_000, marks=pytest.mark.soak)])
+def test_many_bodies_with_hundreds_of_names(count: int) -> None:
+    of = bench()
+    of.put(group("g", 2, "team"), *MEMBERS, HEIR)
+    for number, (verb, body) in enumerate(odd_bodies(random.Random(count), count, LONG)):
+        of.now += 1
+        if not number % 10:
+            of.ledger.put_promises([])
+            of.ledger.put_promises([PROMISE])
+        ask(of, verb, body)
+    assert of.passes(HEIR), "it still answers as it should"

@@ -2,8 +2,9 @@
 
 import pytest
 from gpuyard.extender.config import Verdict
+from gpuyard.extender.wire import WireError
 
-from tests.extender.builders import Bench, Json, group, node, pod, queue
+from tests.extender.builders import Bench, Json, broken_call, group, node, pod, queue
 
 SENTENCE = "the gang needs room for 3 pods at once"
 
@@ -119,6 +120,17 @@ def test_a_member_whose_place_is_no_longer_offered_gives_up_all_that_wait_for_th
     assert not of.passes(A, other)
     assert set(places(of)) == {"ns/c"}, "which kube-scheduler may be binding at this moment"
     assert of.used("team") == 4
+
+
+def test_a_call_that_cannot_be_read_to_its_end_gives_nothing_up() -> None:
+    of = bench()
+    for one in (A, B, C):
+        of.filter(one)
+    before = places(of)
+    with pytest.raises(WireError):
+        of.verbs.filter(broken_call(A))
+    assert places(of) == before
+    assert of.used("team") == 12
 
 
 def test_nobody_starts_alone_where_only_the_others_places_were_given_up() -> None:

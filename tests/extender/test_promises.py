@@ -2,9 +2,10 @@
 
 import pytest
 from gpuyard.engine.model import Promise, Shape
+from gpuyard.extender.wire import WireError
 from msgspec.structs import replace
 
-from tests.extender.builders import Bench, Json, group, node, pod, queue
+from tests.extender.builders import Bench, Json, broken_call, group, node, pod, queue
 
 BEING_MADE = "room is being made for it on n1 by plan plan-1"
 PROMISED = "the room is promised to others"
@@ -97,6 +98,15 @@ def test_the_first_pod_of_the_same_owner_inherits() -> None:
     of.put(first := owned("first", "job"), owned("second", "job"))
     assert of.filter(first).node_names == ["n1"]
     assert of.filter(owned("second", "job")).node_names == ["n2"]
+
+
+def test_a_call_that_cannot_be_read_to_its_end_makes_nobody_an_heir() -> None:
+    of = Bench(node("n1"), node("n2"), queue("team"))
+    of.ledger.put_promises([promise("old", owner="job")])
+    of.put(first := owned("first", "job"), second := owned("second", "job"))
+    with pytest.raises(WireError):
+        of.verbs.filter(broken_call(first))
+    assert of.filter(second).node_names == ["n1"]
 
 
 def test_a_pod_of_another_shape_does_not_inherit() -> None:

@@ -50,6 +50,10 @@ class Asked(NamedTuple):
     fresh: float
     """Since when what kube-scheduler offers a pod still counts."""
 
+    def read(self) -> None:
+        """Read what is offered to its end, before anything is changed that an unreadable name must not change."""
+        len(self.offered)
+
 
 class Gangs:
     """Answers for the members of gangs, over one ledger."""
@@ -66,6 +70,7 @@ class Gangs:
         if kept and kept.node in asked.offered:
             return kept
         if kept:
+            asked.read()
             self._give_up(asked)
             asked = asked._replace(snapshot=self._ledger.waiting(asked.seen))
         if stands(asked.snapshot, workload):

@@ -66,6 +66,10 @@ class Promises:
         for promise in self._watched.get(pod, ()):
             self._count(promise)
 
+    def may_have(self, pod: Pod) -> bool:
+        """Whether a waiting pod is promised something; it takes nothing yet."""
+        return next(self._meant_for(pod), None) is not None
+
     def of(self, pod: Pod) -> Promise | None:
         """What a waiting pod is promised; whoever of several heirs asks first gets it."""
         promise = next(self._meant_for(pod), None)

@@ -108,6 +108,8 @@ class Verbs:
 
     def _place(self, asked: Asked) -> Grant | Refusal:
         """Where a pod that its gates let through may go, or why nowhere."""
+        if self._ledger.promises.may_have(asked.seen.pod):
+            asked.read()
         promise = self._ledger.promises.of(asked.seen.pod)
         if promise is not None:
             return self._inherit(asked, promise)
