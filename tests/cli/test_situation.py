@@ -121,6 +121,14 @@ def test_a_plan_that_keeps_room_for_it_is_named_with_how_many_still_go(others: t
     assert found.message == f"room is being made for it on node-1 by plan reclaim-1 ({left} still to go)"
 
 
+def test_who_comes_in_the_place_of_a_pod_that_is_gone_waits_for_the_plan_as_well() -> None:
+    plan = plan_for(8)
+    plan["spec"]["promises"][0] |= {"pod": "default/gone", "owner": "Job/train"}
+    heir = with_meta(pod("p", 8), ownerReferences=[{"kind": "Job", "name": "train", "controller": True}])
+    found, _ = ask(refused(heir), node(), queue(), plan)
+    assert (found.reason, found.waits_for[0].split(",")[0]) == ("ReclaimInProgress", "plan reclaim-1")
+
+
 def test_a_pod_with_scheduling_gates_waits_for_who_removes_them() -> None:
     found, page = ask(pod("p", 2, schedulingGates=[{"name": "example.com/hold"}]), node(), queue())
     assert (found.state, found.waits_for) == ("Gated", ["whoever removes its scheduling gates: example.com/hold"])

@@ -13,6 +13,7 @@ from gpuyard.cli.trace import details
 from gpuyard.engine.explain import Explanation
 from gpuyard.engine.kube.times import moment
 from gpuyard.engine.model import Pod, Promise, State
+from gpuyard.engine.promises import standing_places
 from gpuyard.engine.result import Bind, Clearing, Evict, Outcome, Reason, Waiting
 from gpuyard.engine.sentences import cause_in_words, is_ours, told
 from gpuyard.engine.snapshot import Snapshot
@@ -127,7 +128,10 @@ def _clearing(snapshot: Snapshot, outcome: Outcome, of: Explanation) -> Waiting 
 
 
 def _promise(snapshot: Snapshot, pod: Pod) -> Promise | None:
-    return next((promise for promise in snapshot.promises if promise.pod == pod.key), None)
+    """What a plan keeps for a pod: by its name, or as for the one that has come in the place of the pod named."""
+    place = standing_places(snapshot)[0].get(pod.key)
+    kept = [promise for promise in snapshot.promises if place is not None and promise.node == place.node]
+    return next((one for one in kept if one.pod == pod.key or (one.owner and one.owner == pod.owner)), None)
 
 
 def _evicted(snapshot: Snapshot, outcome: Outcome, pod: Pod) -> Iterator[str]:
