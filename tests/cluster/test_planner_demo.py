@@ -1,4 +1,4 @@
-"""The story of the samples by three times kubectl apply, on a cluster of four nodes with eight GPUs each."""
+"""The story of the samples by kubectl apply of their three files, on a cluster of four nodes with eight GPUs each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plays the sample `consolidation` by three `kubectl apply`, as its readers would: a small job moves for a large one.
+"""Plays the files of the sample `consolidation` with kubectl, as its readers would: a small job moves for a large one.
 
 The jobs with which it begins are submitted one by one, each when the one before runs: only so they lie as it tells.
 
