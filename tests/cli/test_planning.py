@@ -382,6 +382,13 @@ def test_a_job_without_a_name_is_told_once(tmp_path: Path) -> None:
     assert (told.code, told.err.count("metadata.name: missing")) == (2, 1)
 
 
+def test_a_submitted_pod_that_names_its_node_is_planned_for_with_a_warning(tmp_path: Path) -> None:
+    named = {key: value for key, value in pod("p", on="node-1").items() if key != "status"}
+    told = plan(tmp_path, node(), queue(), named, args=("--check", "default/p"))
+    assert (told.code, told.err.count("Pod default/p: spec.nodeName: with it the pod starts there at once")) == (0, 1)
+    assert told.err.startswith("warning: ")
+
+
 def test_who_pays_for_a_job_is_told(tmp_path: Path) -> None:
     told = plan(tmp_path, *FULL, job(2), args=("--check", "job/train"))
     assert "yes: all 2 pods of job/train have places, on node-1, evicting default/lent" in told.out

@@ -59,7 +59,7 @@ def read(  # noqa: PLR0913 - what is read, and how
             raise Unreadable(faults)
         there = (each.object for each in found if each.kind == POD)
         pods = meant(there, asked, namespace, new) if asked else {}
-    warnings = sorted([*reading.warnings, *grown.notes])
+    warnings = sorted([*reading.warnings, *grown.notes, *harvest.warnings])
     return Read(reading.snapshot, (*harvest.notes(), *(f"warning: {warning}" for warning in warnings)), pods)
 
 

@@ -6,7 +6,7 @@ from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.decode import Harvest
 from gpuyard.engine.kube.meta import namespace_of
 
-from tests.engine.kube.written import Json, harvest, meta, node, pod, queue
+from tests.engine.kube.written import Json, harvest, meta, node, pod, queue, with_meta
 
 
 def listed(*items: Json, kind: str = "List") -> Json:
@@ -148,3 +148,29 @@ def test_what_the_api_server_would_name_gets_a_name_that_can_be_told_beforehand(
 def test_without_the_beginning_of_a_name_there_is_none(more: Json) -> None:
     found = harvest(listed(pod("a"), pod() | more))
     assert ([each.object.metadata and each.object.metadata.name for each in found.found][1] or "") == ""
+
+
+NAMES_ITS_NODE = {key: value for key, value in pod("p", on="node-1").items() if key != "status"}
+
+
+def test_a_submitted_pod_that_names_its_node_is_told_to_go_past_its_queue() -> None:
+    [told] = harvest(NAMES_ITS_NODE).warnings
+    assert told.startswith(
+        "cluster.yaml: Pod default/p: spec.nodeName: with it the pod starts there at once, past its queue"
+    )
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pod("p"),
+        {key: value for key, value in pod("p").items() if key != "status"},
+        NAMES_ITS_NODE | {"status": {"phase": "Pending"}},
+        NAMES_ITS_NODE | {"spec": NAMES_ITS_NODE["spec"] | {"containers": [{"name": "main"}]}},
+        with_meta(NAMES_ITS_NODE, uid="u-1"),
+        with_meta(NAMES_ITS_NODE, ownerReferences=[{"kind": "DaemonSet", "name": "d"}]),
+    ],
+    ids=["waits", "is submitted", "has a status", "asks for no GPU", "is there", "has an owner"],
+)
+def test_no_other_pod_is_told_to_go_past_its_queue(other: Json) -> None:
+    assert harvest(other).warnings == []

@@ -6,14 +6,16 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 from gpuyard.engine.kube import objects
-from gpuyard.engine.kube.faults import Fault
+from gpuyard.engine.kube.faults import Fault, printable
 from gpuyard.engine.kube.makers import Maker, Submitted
 from gpuyard.engine.kube.meta import explained, key_of
+from gpuyard.engine.kube.pods import past_its_queue
 from gpuyard.engine.kube.telling import telling
 
 T = TypeVar("T", bound=objects.Object)
 
 _TRAINING = ("kubeflow.org/v1", "kubeflow.org/v2beta1", "kubeflow.org/v1alpha1")
+_PAST = "spec.nodeName: with it the pod starts there at once, past its queue; this plan takes the name for nothing"
 _SHORT = 64
 _DEEPEST = 8
 """Lists within lists, at most."""
@@ -74,6 +76,7 @@ class Harvest:
         self.submitted: list[Submitted] = []
         """What will make pods once it is submitted."""
         self.faults: list[Fault] = []
+        self.warnings: list[str] = []
         self.skipped: Counter[str] = Counter()
         self._last: tuple[str, str] | None = None
         self._at = ("", objects.Object())
@@ -187,8 +190,12 @@ class Harvest:
     def _keep(self, source: str, kind: str, seen: objects.Object, document: bytes | msgspec.Raw) -> None:
         self._at = source, seen
         self._settle(seen, document)
-        kept = telling(seen, self._complain) if isinstance(seen, objects.Pod) else seen
-        self.found.append(Found(source, kind, kept))
+        if isinstance(seen, objects.Pod):
+            told = telling(seen, self._complain)
+            if past_its_queue(seen) and told.pod.shape.wants_gpu:
+                self.warnings.append(printable(f"{source}: Pod {key_of(seen)}: {_PAST}"))
+            seen = told
+        self.found.append(Found(source, kind, seen))
 
     def _complain(self, field: str, why: str) -> None:
         source, pod = self._at

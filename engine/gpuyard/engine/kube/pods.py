@@ -157,6 +157,14 @@ def _is_bound(status: objects.PodStatus) -> bool:
     return scheduled or status.start_time is not None
 
 
+def past_its_queue(seen: objects.Pod) -> bool:
+    """Whether nobody asks kube-scheduler about this pod once it is submitted: it names its node itself."""
+    if seen.status is not None or seen.spec is None or not seen.spec.node_name:
+        return False
+    meta = seen.metadata or NO_META
+    return not (meta.uid or meta.owner_references)
+
+
 def _task_priority(labels: Labels, complain: Complain) -> int:
     text = labels.get(TASK_PRIORITY, "0")
     number = whole_number(text)
