@@ -12,6 +12,7 @@ from gpuyard.cli.asked import meant
 from gpuyard.cli.situation import Heard, Situation, Word, last_word
 from gpuyard.common.kube.client import Client, Json, Selector
 from gpuyard.common.kube.errors import ApiError
+from gpuyard.common.kube.events import reporter
 from gpuyard.common.kube.resources import PODS, Resource
 from gpuyard.engine.kube.objects import Object
 from gpuyard.engine.kube.verdicts import evictions_may_help
@@ -22,7 +23,7 @@ from gpuyard.engine.sentences import is_ours
 EVENTS = Resource("v1", "events", "Event")
 """In the older API: that is the one which Kubernetes' own role `view` reads."""
 
-TELLER = "gpuyard.io/extender"
+TELLER = reporter("extender")
 _REASONS = frozenset(Reason)
 
 
