@@ -91,6 +91,17 @@ async def test_without_a_lease_there_is_no_label_to_take(monkeypatch: pytest.Mon
     await asyncio.wait([leading])
 
 
+async def test_who_leads_looks_for_owners_that_do_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "SETTLE", 0)
+    monkeypatch.setattr(app, "WAKER_INTERVAL", 0.01)
+    made, looked = extender(), asyncio.Event()
+    monkeypatch.setattr(made.feed, "look_for_owners", lambda _: looked.set())
+    leading = asyncio.create_task(made.lead(cast("Client", Api()), OPTIONS))
+    await asyncio.wait_for(looked.wait(), 30)
+    leading.cancel()
+    await asyncio.wait([leading])
+
+
 def test_who_does_not_lead_sends_the_caller_away() -> None:
     made, lease = extender(), Lease()
     made.elector = cast("Elector", lease)

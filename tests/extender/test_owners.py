@@ -1,15 +1,20 @@
 """How many pods start together, where their owner says it: also when a pod is seen before its owner."""
 
-from typing import Any
+import asyncio
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
+import pytest
 from gpuyard.common.kube.changes import Batch, Change
 from gpuyard.common.kube.client import Client
 from gpuyard.extender.ledger import Phase
 from gpuyard.extender.objects import PodOwner
-from gpuyard.extender.owners import KINDS
+from gpuyard.extender.owners import KINDS, LWS, PATIENCE
 
 from tests.extender.builders import Bench, Json, group, meta, node, pod, queue
+
+if TYPE_CHECKING:
+    from gpuyard.common.kube.reflector import Reflector
 
 
 def owned(name: str, by: str = "train", kind: str = "PyTorchJob", **more: object) -> Json:
@@ -92,6 +97,88 @@ def test_each_group_of_a_leader_worker_set_starts_whole() -> None:
     assert of.passes(first)
     assert not of.passes(other)
     assert set(of.refusals) == {"OwnerAwaited", "GangIncomplete"}
+
+
+class Heard:
+    """A watch that is complete; `age` seconds ago it last said something."""
+
+    synced = True
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def age(self) -> float:
+        return self.seconds
+
+    def hurry(self) -> None:
+        """There is nothing to hurry."""
+
+
+def watched(*things: Json) -> tuple[Bench, Heard]:
+    """LeaderWorkerSets are followed; nobody has given up on any yet."""
+    of, heard = bench(*things), Heard()
+    of.feed._owners[LWS] = cast("Reflector[PodOwner]", heard)
+    of.feed.look_for_owners(0)
+    return of, heard
+
+
+def test_whoever_names_by_a_label_a_leader_worker_set_that_does_not_come_is_alone() -> None:
+    of, _ = watched(labelled := member("plain-0"))
+    assert not of.passes(labelled)
+    of.feed.look_for_owners(PATIENCE - 1)
+    assert not of.passes(labelled)
+    of.feed.look_for_owners(PATIENCE)
+    assert of.ledger.take_called() == {"ns/plain-0"}
+    assert of.passes(labelled)
+    of.put(later := member("plain-1", group=1))
+    of.feed.look_for_owners(PATIENCE + 1)
+    assert of.passes(later), "the next ones do not wait as long"
+
+
+def test_nobody_gives_up_on_a_leader_worker_set_of_which_nothing_can_have_been_heard() -> None:
+    of, heard = watched(first := member("serve-0"))
+    heard.seconds = 60
+    of.feed.look_for_owners(60)
+    assert not of.passes(first)
+    of.feed.look_for_owners(61)
+    assert of.passes(first)
+
+
+def test_a_leader_worker_set_that_comes_late_has_its_groups_all_the_same() -> None:
+    of, _ = watched(first := member("serve-0"))
+    of.feed.look_for_owners(PATIENCE)
+    serve = {"metadata": meta("serve", "ns"), "spec": {"leaderWorkerTemplate": {"size": 2}}}
+    show(of, serve, LWS)
+    assert not of.passes(first)
+    assert of.refusals == ["GangIncomplete"]
+
+
+def test_an_owner_that_a_pod_names_as_such_is_awaited_however_long_it_takes() -> None:
+    of, _ = watched(A)
+    of.feed.look_for_owners(1_000_000)
+    assert sentences(of, A) == UNSEEN
+
+
+@pytest.mark.parametrize("kind", ["ReplicaSet", ""])
+def test_a_label_counts_only_on_pods_of_stateful_sets(kind: str) -> None:
+    marks = {"leaderworkerset.sigs.k8s.io/name": "nobody"}
+    of = bench(labelled := owned("a", kind=kind, labels=marks) if kind else pod("a", "team", labels=marks))
+    assert of.passes(labelled)
+
+
+def test_the_label_does_not_hide_the_owner() -> None:
+    of = bench(labelled := owned("a", labels={"leaderworkerset.sigs.k8s.io/name": "nobody"}))
+    assert sentences(of, labelled) == UNSEEN
+
+
+async def test_whose_owner_does_not_come_is_looked_at_again_and_again() -> None:
+    of, _ = watched(first := member("serve-0"))
+    clock = iter(range(1, 1_000_000))
+    looking = asyncio.create_task(of.feed.wait_for_owners(lambda: next(clock), 0))
+    async with asyncio.timeout(30):
+        while not of.passes(first):
+            await asyncio.sleep(0)
+    looking.cancel()
 
 
 def test_the_planner_does_not_plan_for_who_waits_for_its_owner() -> None:

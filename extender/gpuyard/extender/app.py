@@ -169,7 +169,8 @@ class Extender:
             log.info("serving", pods=len(self.ledger.entries), reserved=len(self.ledger.granted))
             async with asyncio.TaskGroup() as parts:
                 faults = tell(lambda: self.ledger.queue_faults, recorder)
-                for part in (waker.run(WAKER_INTERVAL), planner.run(), recorder.run(), faults):
+                owners = self.feed.wait_for_owners(time.monotonic, WAKER_INTERVAL)
+                for part in (waker.run(WAKER_INTERVAL), planner.run(), recorder.run(), faults, owners):
                     parts.create_task(part)
         finally:
             self.serving = False

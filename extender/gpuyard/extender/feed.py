@@ -4,9 +4,10 @@ A node or queue that cannot be read, or a queue that would close a circle, does 
 queue is tried again whenever another one changes.
 """
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 from gpuyard.common.kube import resources
@@ -19,7 +20,7 @@ from gpuyard.engine.kube.meta import labels_of
 from gpuyard.engine.kube.workloads import QUEUE
 from gpuyard.extender.ledger import Ledger, Phase, Sighting
 from gpuyard.extender.objects import Namespace, Node, Pod, PodDisruptionBudget, PodGroup, PodOwner, PriorityClass, Queue
-from gpuyard.extender.owners import KINDS
+from gpuyard.extender.owners import KINDS, LWS
 from gpuyard.extender.queue_faults import LAST_GOOD, QueueFault, last_good
 from gpuyard.extender.translate import Complaints, Translator
 
@@ -116,6 +117,18 @@ class Feed:
 
     def _go_without(self, kind: str) -> None:
         self._change_mind(self._translator.go_without(kind))
+
+    async def wait_for_owners(self, clock: Callable[[], float], interval: float) -> NoReturn:
+        """Look again and again whose owner does not come, until cancelled."""
+        while True:
+            await asyncio.sleep(interval)
+            self.look_for_owners(clock())
+
+    def look_for_owners(self, now: float) -> None:
+        """Whoever has waited long enough for an owner that only a label names is alone."""
+        cache = self._owners.get(LWS)
+        if cache is not None and cache.synced:
+            self._change_mind(self._translator.give_up_on_owners(now, now - cache.age()))
 
     def _change_mind(self, sightings: list[Sighting]) -> None:
         """Of these pods it is known only now how many start together: kube-scheduler has been told to wait."""

@@ -2,13 +2,14 @@
 
                       the owner is seen
         awaited ─────────────────────────▶ known ──the last of its pods is gone, and so is it──▶ forgotten
-           └──the API server has no such kind, or none for us──▶ alone
+           ├──the API server has no such kind, or none for us──▶ alone
+           └──only a label names it, and it does not come──▶ alone
 
 A pod that is awaited does not exist yet for the planner, and is refused. What an owner said holds for its pods as long
 as there are any, even if it goes before them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 
 from gpuyard.common.kube.resources import JOBS, Resource
@@ -35,6 +36,9 @@ KINDS: Mapping[str, Resource] = {
 }
 """The kinds that are asked, by the name that pods give them."""
 
+PATIENCE = 10
+"""Seconds for which a pod waits at least for an owner that only a label names: anybody can write that."""
+
 Key = tuple[str, str, str]
 """Namespace, kind and name."""
 
@@ -50,6 +54,8 @@ class Owners:
         self._gone: set[Key] = set()
         self._pods: dict[Key, set[str]] = {}
         self._alone: set[str] = set()
+        self._missed: dict[Key, float] = {}
+        """Since when those are awaited that only labels name."""
 
     def put(self, kind: str, key: str, seen: PodOwner | None) -> list[str]:
         """An owner is new, changed or gone (None): the pods of which something else may be so now, by key."""
@@ -83,8 +89,21 @@ class Owners:
 
     def go_without(self, kind: str) -> list[str]:
         """The API server has no owners of this kind: the pods that waited for one, by key; they are alone."""
-        waiting = [(owner, pods) for owner, pods in self._pods.items() if owner[1] == kind and owner not in self.known]
-        found = sorted(pod for _, pods in waiting for pod in pods if pod not in self._alone)
+        return self._let_go(self._awaited_of(kind))
+
+    def give_up(self, now: float, heard: float) -> list[str]:
+        """The pods that have waited long enough for an owner that only a label names, by key; they are alone.
+
+        `heard` is when the API server last said something of such owners: by then it would have been seen.
+        """
+        self._missed = {owner: self._missed.get(owner, now) for owner in self._awaited_of(LWS)}
+        return self._let_go(owner for owner, since in self._missed.items() if since + PATIENCE <= now and since < heard)
+
+    def _awaited_of(self, kind: str) -> list[Key]:
+        return [owner for owner in self._pods if owner[1] == kind and owner not in self.known]
+
+    def _let_go(self, owners: Iterable[Key]) -> list[str]:
+        found = sorted(pod for owner in owners for pod in self._pods[owner] if pod not in self._alone)
         self._alone.update(found)
         return found
 
@@ -105,11 +124,13 @@ class Owners:
 
 
 def _owner(pod: Pod) -> Key | None:
-    if leads := labels_of(pod).get(LWS_NAME):
-        # Its pods are owned by StatefulSets, which it has made.
-        return (namespace_of(pod), LWS, leads)
     found = owner_of(pod)
-    if found is None or found.kind not in KINDS:
+    if found is None:
+        return None
+    if found.kind == "StatefulSet" and (leads := labels_of(pod).get(LWS_NAME)):
+        # It has made the StatefulSets that own its pods.
+        return (namespace_of(pod), LWS, leads)
+    if found.kind not in KINDS:
         return None
     given = found.api_version if isinstance(found, Owner) else ""
     # Others than Kubernetes have Jobs, too; any version of one API will do.

@@ -102,6 +102,10 @@ class Translator:
         """There are no owners of this kind: what the pods mean that were waiting for theirs."""
         return self._anew(self.owners.go_without(kind))
 
+    def give_up_on_owners(self, now: float, heard: float) -> list[Sighting]:
+        """Some owners do not come: what the pods mean that were waiting for them."""
+        return self._anew(self.owners.give_up(now, heard))
+
     def _anew(self, keys: Iterable[str]) -> list[Sighting]:
         found = [self._pods[key] for key in keys]
         for pod in found:
