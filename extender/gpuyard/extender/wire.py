@@ -6,7 +6,7 @@ then are its keys respelt and read again. Objects of Kubernetes inside (`Pod`, `
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from itertools import chain, islice
 from types import UnionType
 from typing import Any, Generic, TypeVar, Union, get_args, get_origin
 
@@ -107,8 +107,11 @@ class Named(Mapping[str, Raw | None]):
 
     def __iter__(self) -> Iterator[str]:
         """The names in the order in which they came."""
-        yield from self._first
-        yield from islice(self._table, len(self._first), None)
+        return chain.from_iterable(self._parts())
+
+    def _parts(self) -> Iterator[Iterable[str]]:
+        yield self._first
+        yield islice(self._table, len(self._first), None)
 
     def __len__(self) -> int:
         """How many there are."""
