@@ -23,6 +23,7 @@ from gpuyard.sandbox.progress import Progress
 from gpuyard.sandbox.rendering import MANIFESTS
 
 from tests.cluster.everything import everything
+from tests.cluster.holding import hold_back, is_held_back, let_go
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -482,7 +483,7 @@ def test_a_leader_that_is_cut_off_from_the_api_decides_nothing_more(yard: Yard) 
 
 
 @pytest.mark.row("E-37")
-def test_when_the_planner_is_killed_among_its_evictions_the_next_one_goes_on_from_its_plan(yard: Yard) -> None:
+def test_when_the_planner_is_killed_between_two_evictions_the_next_one_goes_on_from_its_plan(yard: Yard) -> None:
     leader = begin_anew(yard)
     yard.kubectl("delete", "pods", "--all", "--now")
     yard.set_limit("red", -1)
@@ -490,14 +491,30 @@ def test_when_the_planner_is_killed_among_its_evictions_the_next_one_goes_on_fro
         yard.create(name, "red", 4, tolerations=[TOLERATION], terminationGracePeriodSeconds=5)
     eventually(lambda: yard.placed() == {"one", "two"})
     before = evicted(yard)
-    yard.create("own", "blue", 8, tolerations=[TOLERATION])
-    eventually(lambda: evicted(yard) != before)
-    signal(yard, leader, "KILL")
-    yard.kubectl("-n", "gpuyard", "delete", "pod", leader, "--grace-period=0", "--force")
+    hold_back(yard.kubectl, "one", "two")
+    try:
+        eventually(lambda: is_held_back(yard.kubectl, "one"))
+        yard.create("own", "blue", 8, tolerations=[TOLERATION])
+        eventually(lambda: len(victims_for(yard, "blue")) == 2, within=120)
+        first, second = victims_for(yard, "blue")
+        hold_back(yard.kubectl, second)
+        eventually(lambda: evicted(yard) == [*before, first], within=120)
+        signal(yard, leader, "KILL")
+        yard.kubectl("-n", "gpuyard", "delete", "pod", leader, "--grace-period=0", "--force")
+        eventually(lambda: yard.leader() not in ("", leader), within=120)
+        assert evicted(yard) == [*before, first]
+    finally:
+        let_go(yard.kubectl)
     eventually(lambda: yard.placed() == {"own"}, within=120)
-    eventually(lambda: yard.leader() not in ("", leader))
-    assert sorted(evicted(yard)) == sorted([*before, "one", "two"])
+    assert evicted(yard) == [*before, first, second]
     eventually(lambda: states_for(yard, "blue") == {"Kept"}, within=120)
+
+
+def victims_for(yard: Yard, queue: str) -> list[str]:
+    """Whom the plans evict that are under way for a queue, in their order."""
+    plans = [plan for plan in yard.get("plans.gpuyard.io")["items"] if plan["spec"].get("queue") == queue]
+    running = [plan for plan in plans if plan.get("status", {}).get("state", "Running") == "Running"]
+    return [one["pod"].rpartition("/")[2] for plan in running for one in plan["spec"]["evictions"]]
 
 
 def states_for(yard: Yard, queue: str) -> set[str]:
@@ -509,7 +526,8 @@ def states_for(yard: Yard, queue: str) -> set[str]:
 def evicted(yard: Yard) -> list[str]:
     """The pods whose eviction was accepted, once for each time."""
     asked = [event for event in audit(yard.cluster) if event.get("objectRef", {}).get("subresource") == "eviction"]
-    return [one["objectRef"]["name"] for one in asked if one.get("responseStatus", {}).get("code") == 201]
+    done = (one for one in asked if "dryRun" not in one["requestURI"])
+    return [one["objectRef"]["name"] for one in done if one.get("responseStatus", {}).get("code") == 201]
 
 
 def test_a_leader_that_is_told_to_end_hands_over_within_its_grace_period(yard: Yard) -> None:
