@@ -29,10 +29,10 @@ def hold_back(kubectl: Kubectl, *names: str) -> None:
         kubectl("apply", "-f", "-", stdin=json.dumps(body))
 
 
-def is_held_back(kubectl: Kubectl, name: str) -> bool:
+def is_held_back(kubectl: Kubectl, name: str, namespace: str = "default") -> bool:
     """Whether the API server refuses by now to evict a pod: a policy takes a moment."""
-    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": "default"}}
-    path = f"/api/v1/namespaces/default/pods/{name}/eviction?dryRun=All"
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": namespace}}
+    path = f"/api/v1/namespaces/{namespace}/pods/{name}/eviction?dryRun=All"
     try:
         kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(body))
     except SandboxError as error:

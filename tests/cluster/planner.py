@@ -21,7 +21,8 @@ HEAD = "apiVersion: gpuyard.io/v1alpha1\nkind: ExtenderConfig\n"
 def evicted(yard: Yard) -> list[str]:
     """The pods of this test whose eviction was accepted, once for each time."""
     events = yard.audit("create", "pods", subresource="eviction")
-    return [one["objectRef"]["name"] for one in events if one.get("responseStatus", {}).get("code") == 201]
+    done = (one for one in events if "dryRun" not in one["requestURI"])
+    return [one["objectRef"]["name"] for one in done if one.get("responseStatus", {}).get("code") == 201]
 
 
 def plans_for(yard: Yard, queue: str) -> list[Json]:

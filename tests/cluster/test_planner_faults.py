@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from gpuyard.sandbox.demo.stage import EXTENDER, start_extender
 
-from tests.cluster.planner import evicted, states_of
+from tests.cluster.holding import hold_back, is_held_back, let_go
+from tests.cluster.planner import evicted, plans_for, states_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,9 +56,47 @@ def test_killed_while_a_bare_pod_is_moved_it_is_made_anew_once(yard: Yard) -> No
     assert moved["metadata"]["annotations"]["gpuyard.io/moved-from"] == old
     assert node_of(yard, "two") == home
     assert evicted(yard) == ["two"]
-    made = [one for one in yard.audit("create", "pods", name="two") if "subresource" not in one["objectRef"]]
-    assert sum(one["responseStatus"]["code"] == 201 for one in made) == 2
+    assert times_made(yard, "two") == 2
     yard.until(lambda: states_of(yard, team) == ["Kept"], 15, "the plan is kept")
+
+
+def times_made(yard: Yard, name: str) -> int:
+    """How often a pod of this name was created."""
+    made = [one for one in yard.audit("create", "pods", name=name) if "subresource" not in one["objectRef"]]
+    return sum(one["responseStatus"]["code"] == 201 for one in made)
+
+
+def test_killed_between_two_moves_it_makes_each_bare_pod_anew_once(yard: Yard) -> None:
+    team, kubectl = yard.queue("team"), yard.cluster.kubectl
+    yard.submit("rock-1", gpus=8, nodeName="node-1")
+    for number in (2, 3):
+        yard.submit(f"rock-{number}", f"guest-{number}", gpus=4, nodeName=f"node-{number}")
+    yard.submit("one", "two", queue=team, gpus=4)
+    yard.until(lambda: {"one", "two"} <= yard.placed(), 30, "both are on the fourth node")
+    yard.delete("guest-2", "guest-3")
+    hold_back(kubectl, "one", "two")
+    try:
+        yard.until(lambda: is_held_back(kubectl, "one", yard.namespace), 30, "nobody can be evicted")
+        yard.submit("large", queue=team, gpus=8)
+        yard.until(lambda: len(victims_for(yard, team)) == 2, 60, "both have to move")
+        first, second = victims_for(yard, team)
+        hold_back(kubectl, second)
+        yard.until(lambda: evicted(yard) == [first], 60, "the first one leaves")
+        yard.cluster.kill(EXTENDER)
+        start_extender(yard.cluster)
+        yard.until(lambda: times_made(yard, first) == 2 and first in yard.placed(), 60, "it is made anew")
+        assert evicted(yard) == [first]
+    finally:
+        let_go(kubectl)
+    yard.until(lambda: {"one", "two", "large"} <= yard.placed(), 90, "all stand")
+    assert evicted(yard) == [first, second]
+    assert (times_made(yard, first), times_made(yard, second)) == (2, 2)
+    yard.until(lambda: states_of(yard, team) == ["Kept"], 30, "the plan is kept")
+
+
+def victims_for(yard: Yard, queue: str) -> list[str]:
+    """Whom the plans for a queue evict, in their order."""
+    return [one["pod"].rpartition("/")[2] for plan in plans_for(yard, queue) for one in plan["spec"]["evictions"]]
 
 
 def test_killed_in_the_middle_of_a_reclaim_nobody_else_has_to_go(yard: Yard) -> None:
