@@ -75,6 +75,10 @@ class Act:
     def leaves(self, name: str) -> None:
         old = self.pods[f"ns/{name}"]
         self.pods[old.key] = replace(old, state=State.TERMINATING, deleted_at=1_800_000_030)
+        self.leaves_unseen(name)
+
+    def leaves_unseen(self, name: str) -> None:
+        self.api.objects[f"{PODS}/{name}"]["metadata"]["deletionTimestamp"] = "2027-01-15T08:00:00Z"
 
     def is_kept(self, name: str) -> bool:
         return f"{KEPT}/gpuyard-move-{name}" in self.api.objects
@@ -221,6 +225,46 @@ async def test_who_left_although_the_server_failed_on_its_way_is_made_anew() -> 
     act.gone("b")
     await act.step(after=1)
     assert act.ear.heard == ["ns/b moved to n2"]
+
+
+async def test_who_left_at_the_last_try_although_the_server_failed_is_made_anew() -> None:
+    act = moving()
+    act.refuse("b", error(504, "Timeout"))
+    while act.now < PATIENCE:
+        await act.step(after=1)
+    act.leaves_unseen("b")
+    for _ in range(10):
+        await act.step(after=1)
+    assert act.run.plan.runs
+    act.gone("b")
+    await act.step(after=1)
+    assert "ns/b moved to n2" in act.ear.heard
+
+
+async def test_who_takes_long_to_leave_is_tried_to_be_made_anew_for_as_long_as_anybody() -> None:
+    act = moving()
+    act.refuse("b", error(504, "Timeout"))
+    await act.step()
+    act.leaves("b")
+    await act.step(after=1)
+    act.gone("b")
+    act.api.errors["create", f"{PODS}/b"] = error(500, "InternalError")
+    await act.step(after=PATIENCE + 10)
+    act.api.errors.clear()
+    await act.step(after=1)
+    assert "ns/b moved to n2" in act.ear.heard
+
+
+async def test_who_comes_to_his_end_by_himself_holds_no_plan_up_and_is_not_made_anew() -> None:
+    act = moving()
+    act.refuse("b", error(500, "InternalError"))
+    await act.step()
+    act.pods["ns/b"] = replace(act.pods["ns/b"], state=State.SUCCEEDED)
+    act.stands("a", "n1")
+    await act.step(after=1)
+    await act.step(after=TTL)
+    assert not act.run.plan.runs
+    assert (act.ear.heard[:1], act.is_kept("b")) == (["reclaim-1 withdrawn"], False)
 
 
 async def test_of_who_stays_when_the_plan_ends_nothing_is_kept_though_nobody_knew_how_his_eviction_went() -> None:

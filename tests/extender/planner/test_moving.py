@@ -86,8 +86,15 @@ async def test_it_is_made_anew_once(api: Api) -> None:
 
 async def test_it_is_not_made_while_the_old_one_is_there(api: Api) -> None:
     await keep(of(api), "ns/b", "old", "plan")
+    api.objects[POD]["metadata"]["deletionTimestamp"] = "2026-11-01T00:00:00Z"
     assert await bring_back(of(api), "ns/b", "old") is Found.LEAVING
     assert KEPT in api.objects
+
+
+async def test_who_has_come_to_its_end_by_itself_is_not_wanted_back(api: Api) -> None:
+    await keep(of(api), "ns/b", "old", "plan")
+    assert await bring_back(of(api), "ns/b", "old") is Found.NOTHING
+    assert KEPT not in api.objects
 
 
 async def test_after_a_crash_between_making_and_forgetting_nothing_is_made_twice(api: Api) -> None:

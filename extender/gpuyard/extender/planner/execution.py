@@ -94,8 +94,7 @@ class Executor:
         await self._bring_back(run, seen, world.now)
         self._look(run, seen, world.now)
         ending = _ending(run, seen, world.now, ttl)
-        if ending is not None:
-            await self._keep_no_more(run, seen)
+        if ending is not None and await self._all_others_stay(run, seen):
             await self._end(run, *ending, world.today)
             if ending[0] is not Event.SETTLED and seen.claimed:
                 self._teller.withdrawn(run.plan)
@@ -106,6 +105,7 @@ class Executor:
         evicted = dict.fromkeys((*status.evicted, *(victim.uid for victim in seen.going)))
         if len(evicted) > len(status.evicted) or not seen.deserted.issubset(status.deserted):
             run.plan = run.plan.with_status(evicted=tuple(evicted), deserted=tuple(sorted(seen.deserted)))
+            run.held_since = None
             await self._store.write_status(run.plan)
 
     # --- leaving ---
@@ -188,11 +188,21 @@ class Executor:
         self._teller.moved(plan, victim, place.node)
         log.info("moved", pod=victim.pod, plan=plan.name, node=place.node)
 
-    async def _keep_no_more(self, run: Run, seen: Progress) -> None:
-        """Who has stayed needs nothing: it may have been kept for an eviction of which nobody knew how it went."""
+    async def _all_others_stay(self, run: Run, seen: Progress) -> bool:
+        """Whether who was not told stays, by the API server's word: nobody may know how the last eviction went.
+
+        Nothing is kept of them any more; who does not stay counts as told, and is waited for.
+        """
+        going = []
         for victim in seen.left:
-            if victim.uid not in run.plan.status.evicted and _is_moved(run.plan, victim):
+            if victim.uid in run.plan.status.evicted or not _is_moved(run.plan, victim):
+                continue
+            if await moving.stays(self._client, victim.pod, victim.uid):
                 await moving.forget(self._client, victim.pod)
+            else:
+                going.append(victim.uid)
+        await self._note_told(run, going)
+        return not going
 
     # --- the end ---
 

@@ -103,9 +103,22 @@ async def _make(client: Client, namespace: str, name: str, pod: Json, uid: str) 
     except ApiError as error:
         if not error.already_exists:
             raise
-        there = await client.get(PODS.named(name, namespace))
-        return Found.LEAVING if there["metadata"]["uid"] == uid else Found.NOTHING
+        there = (await client.get(PODS.named(name, namespace)))["metadata"]
+        # One that has come to its end by itself stays there, and is not wanted back.
+        return Found.LEAVING if there["uid"] == uid and "deletionTimestamp" in there else Found.NOTHING
     return Found.MADE
+
+
+async def stays(client: Client, pod: str, uid: str) -> bool:
+    """Whether this very pod is there and not on its way out, by the API server's word."""
+    namespace, _, name = pod.partition("/")
+    try:
+        there = (await client.get(PODS.named(name, namespace)))["metadata"]
+    except ApiError as error:
+        if error.not_found:
+            return False
+        raise
+    return there["uid"] == uid and "deletionTimestamp" not in there
 
 
 async def forget(client: Client, pod: str) -> None:
