@@ -160,9 +160,15 @@ def test_an_owner_that_a_pod_names_as_such_is_awaited_however_long_it_takes() ->
 
 
 @pytest.mark.parametrize("kind", ["ReplicaSet", ""])
-def test_a_label_counts_only_on_pods_of_stateful_sets(kind: str) -> None:
-    marks = {"leaderworkerset.sigs.k8s.io/name": "nobody"}
-    of = bench(labelled := owned("a", kind=kind, labels=marks) if kind else pod("a", "team", labels=marks))
+@pytest.mark.parametrize("seen", ["never", "before", "after"])
+def test_a_label_counts_only_on_pods_of_stateful_sets(kind: str, seen: str) -> None:
+    marks = {"leaderworkerset.sigs.k8s.io/name": "serve"}
+    labelled = owned("a", kind=kind, labels=marks) if kind else pod("a", "team", labels=marks)
+    serve = {"metadata": meta("serve", "ns"), "spec": {"leaderWorkerTemplate": {"size": 4}}}
+    of = bench(*([labelled] if seen != "before" else []))
+    if seen != "never":
+        show(of, serve, LWS)
+    of.put(labelled)
     assert of.passes(labelled)
 
 

@@ -147,10 +147,18 @@ def test_pods_of_a_job_start_alone_unless_the_job_or_the_pod_has_a_minimum() -> 
     assert owned_gang(owned_by("Job"), among(owner("Job", {}, annotations=note)), Heard()) == ("default/job", 3)
 
 
-def test_each_group_of_a_leader_worker_set_is_a_gang() -> None:
+@pytest.mark.parametrize(
+    ("kind", "name", "made"),
+    [
+        ("StatefulSet", "lws-1", ("default/lws-1", 4)),
+        ("LeaderWorkerSet", "lws", ("default/lws-1", 4)),
+        ("ReplicaSet", "lws", None),
+    ],
+)
+def test_each_group_of_a_leader_worker_set_is_a_gang(kind: str, name: str, made: tuple[str, int] | None) -> None:
     labels = {"leaderworkerset.sigs.k8s.io/name": "lws", "leaderworkerset.sigs.k8s.io/group-index": "1"}
     given = among(owner("LeaderWorkerSet", {"leaderWorkerTemplate": {"size": 4}}, "lws"))
-    assert owned_gang(owned_by("StatefulSet", "lws-1", labels=labels), given, Heard()) == ("default/lws-1", 4)
+    assert owned_gang(owned_by(kind, name, labels=labels), given, Heard()) == made
 
 
 def test_a_bare_pod_starts_alone() -> None:

@@ -51,9 +51,11 @@ def owned_gang(seen: objects.Object, owners: Owners, complain: Complain) -> tupl
     if not owners:
         return None
     labels = labels_of(seen)
-    lws = owners.get((namespace, "LeaderWorkerSet", labels.get(LWS_NAME, "")))
+    # Anybody can write the label, but its pods belong to StatefulSets that it has made, or (not made yet) to itself.
+    leads = {"StatefulSet": labels.get(LWS_NAME, ""), "LeaderWorkerSet": owner.name}.get(owner.kind, "")
+    lws = owners.get((namespace, "LeaderWorkerSet", leads))
     if lws is not None:
-        return f"{namespace}/{labels[LWS_NAME]}-{labels.get(LWS_INDEX, '0')}", owned_minimum(lws) or 1
+        return f"{namespace}/{leads}-{labels.get(LWS_INDEX, '0')}", owned_minimum(lws) or 1
     least = owned_minimum(found) if found else None
     return (f"{namespace}/{owner.name}", least) if least is not None else None
 
