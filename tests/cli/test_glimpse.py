@@ -5,12 +5,13 @@ from typing import Any, cast
 
 import pytest
 from gpuyard.cli.asked import Unknown
-from gpuyard.cli.glimpse import EVENTS, glimpse
+from gpuyard.cli.glimpse import EVENTS, TOLD_AGAIN, glimpse
 from gpuyard.cli.situation import Situation, glimpse_of
 from gpuyard.common.kube.client import Client, Selector
 from gpuyard.common.kube.errors import ApiError
 from gpuyard.common.kube.resources import Address
 from gpuyard.engine.kube.times import moment
+from gpuyard.extender.planner.waiting import AGAIN
 
 from tests.cli.test_situation import PLAIN, refused
 from tests.engine.kube.written import Json, meta, pod, with_meta
@@ -38,8 +39,17 @@ class Api:
         return self.events
 
 
-def seen(name: str, *events: Json, pods: tuple[Json, ...] = (RUNS, WAITS), **more: Any) -> Situation:  # noqa: ANN401
-    return asyncio.run(glimpse(cast("Client", Api([*pods], *events, **more)), "ns", name))
+LATER = "2026-01-01T00:55:02Z"
+
+
+def seen(
+    name: str,
+    *events: Json,
+    pods: tuple[Json, ...] = (RUNS, WAITS),
+    now: str = LATER,
+    **more: Any,  # noqa: ANN401
+) -> Situation:
+    return asyncio.run(glimpse(cast("Client", Api([*pods], *events, **more)), "ns", name, moment(now)))
 
 
 def test_a_pod_that_waits_says_its_queue_and_what_the_extender_told_last() -> None:
@@ -54,13 +64,14 @@ def test_an_event_that_was_told_again_counts_from_then() -> None:
 
 
 AN_EVENT = event("OverLimit", "2026-01-01T00:00:02.000000Z")
+AN_HOUR = 3600
 NO_VOLUME = '0/4 nodes are available: persistentvolumeclaim "data" not found. not found'
 
 
-def page_after(word: str, said: Json = AN_EVENT) -> str:
-    """What is printed 55 minutes after the Event, while this is kube-scheduler's last word."""
+def page_after(word: str, said: Json = AN_EVENT, now: str = LATER) -> str:
+    """What is printed, as a rule 55 minutes after the Event, while this is kube-scheduler's last word."""
     waits = refused(WAITS, message=word) if word else WAITS
-    return glimpse_of(seen("ns/b", said, pods=(waits,)), moment("2026-01-01T00:55:02Z"), PLAIN)
+    return glimpse_of(seen("ns/b", said, pods=(waits,), now=now), moment(now), PLAIN)
 
 
 @pytest.mark.parametrize(
@@ -80,6 +91,21 @@ def test_what_kube_scheduler_no_longer_says_is_printed_as_history() -> None:
     page = page_after(NO_VOLUME)
     assert f"  55 min 0 s ago it waited: OverLimit: {AN_EVENT['message']}\n" in page
     assert "it waits" not in page
+
+
+NOT_CHOSEN = "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."
+
+
+@pytest.mark.parametrize("word", [NO_VOLUME, NOT_CHOSEN], ids=["no volume", "no node chosen"])
+def test_what_was_told_just_now_holds_whatever_kube_scheduler_says(word: str) -> None:
+    page = page_after(word, now="2026-01-01T00:00:05Z")
+    assert f"it waits: OverLimit: {AN_EVENT['message']}, as told 3 s ago\n" in page
+    found = seen("ns/b", AN_EVENT, pods=(refused(WAITS, message=word),), now="2026-01-01T00:00:05Z")
+    assert (found.reason, found.message) == ("OverLimit", AN_EVENT["message"])
+
+
+def test_who_still_waits_is_told_again_before_the_last_word_becomes_history() -> None:
+    assert AGAIN < TOLD_AGAIN < AN_HOUR, "the API server keeps an Event for an hour"
 
 
 def test_history_is_no_reason_for_programs_either() -> None:

@@ -58,7 +58,7 @@ def explain(kubeconfig: str, context: str, thing: str, namespace: str, output: s
 
 async def _glimpse(client: Client, namespace: str, named: str, error: AccessError) -> Situation:
     try:
-        found = await glimpse(client, namespace, f"{namespace}/{named}".lower())
+        found = await glimpse(client, namespace, f"{namespace}/{named}".lower(), int(time()))
     except Unknown:
         end(
             f"there is no pod of {named.lower()}; `kubectl get pods -n {namespace}` names those that there are",
