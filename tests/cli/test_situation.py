@@ -113,19 +113,28 @@ def plan_for(gpus: int) -> Json:
     }
 
 
-@pytest.mark.parametrize(("others", "left"), [((), "0 pods"), ((queue("team-b", 0), LEAVES), "1 pod")])
-def test_a_plan_that_keeps_room_for_it_is_named_with_how_many_still_go(others: tuple[Json, ...], left: str) -> None:
-    found, page = ask(refused(pod("p", 8)), node(), queue(), plan_for(8), *others)
+GOING = (queue("team-b", 0), LEAVES)
+
+
+def test_a_plan_that_keeps_room_for_it_is_named_with_how_many_still_go() -> None:
+    found, page = ask(refused(pod("p", 8)), node(), queue(), plan_for(8), *GOING)
     assert found.waits_for == ["plan reclaim-1, which keeps room for it on node-1"]
     assert (found.reason, NOT_OURS in page) == ("ReclaimInProgress", False)
-    assert found.message == f"room is being made for it on node-1 by plan reclaim-1 ({left} still to go)"
+    assert found.message == "room is being made for it on node-1 by plan reclaim-1 (1 pod still to go)"
+
+
+@pytest.mark.parametrize(("word", "advice"), [(NO_NODE, [NOT_OURS]), (OURS, [])])
+def test_once_nobody_is_left_to_go_the_room_that_a_plan_keeps_is_no_reason(word: str, advice: list[str]) -> None:
+    found, page = ask(refused(pod("p", 8), message=word), node(), queue(), plan_for(8))
+    assert found.waits_for == ["plan reclaim-1, which keeps room for it on node-1"]
+    assert (found.reason, found.advice, NOT_OURS in page) == ("", advice, bool(advice))
 
 
 def test_who_comes_in_the_place_of_a_pod_that_is_gone_waits_for_the_plan_as_well() -> None:
     plan = plan_for(8)
     plan["spec"]["promises"][0] |= {"pod": "default/gone", "owner": "Job/train"}
     heir = with_meta(pod("p", 8), ownerReferences=[{"kind": "Job", "name": "train", "controller": True}])
-    found, _ = ask(refused(heir), node(), queue(), plan)
+    found, _ = ask(refused(heir), node(), queue(), plan, *GOING)
     assert (found.reason, found.waits_for[0].split(",")[0]) == ("ReclaimInProgress", "plan reclaim-1")
 
 

@@ -121,7 +121,9 @@ def _clearing(snapshot: Snapshot, outcome: Outcome, of: Explanation) -> Waiting 
     node = promise.node if promise else of.final.node
     going = {other.key for other in snapshot.on_node.get(node, ()) if other.deleted_at is not None}
     evicted = set(_evicted(snapshot, outcome, pod))
-    if promise is None and not evicted and (_starts(outcome, pod) or not going):
+    # What a plan keeps may be short of something on other nodes: only with room for the pod now is there no more to do.
+    settled = all if promise else any
+    if not evicted and settled((_starts(outcome, pod), not going)):
         return None
     left = len(going | evicted)
     return Waiting(Reason.RECLAIM_IN_PROGRESS, Clearing(node=node, left=left, plan=promise.plan if promise else ""))
