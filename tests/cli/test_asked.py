@@ -57,8 +57,21 @@ def test_of_several_teams_the_one_whose_namespace_is_said_is_meant(there: str) -
 
 def test_of_several_teams_the_one_that_is_being_submitted_is_meant() -> None:
     new = {("b", "Job", "same")}
-    assert meant(FOUND, ["job/same"], "c", new) == {"job/same": ("b/same-0",)}
-    assert meant(FOUND, ["job/same"], "a", new) == {"job/same": ("a/same-0",)}
+    for usual in ("a", "b", "c"):
+        assert meant(FOUND, ["job/same"], usual, new) == {"job/same": ("b/same-0",)}
+    for said in ("b", "c"):
+        assert meant(FOUND, ["job/same"], said, new, said=True) == {"job/same": ("b/same-0",)}
+
+
+def test_of_several_that_are_being_submitted_the_namespace_says_which_is_meant() -> None:
+    both = {("a", "Job", "same"), ("b", "Job", "same")}
+    for said in (False, True):
+        assert meant(FOUND, ["job/same"], "a", both, said=said) == {"job/same": ("a/same-0",)}
+
+
+def test_where_another_one_is_being_submitted_than_the_namespace_says_it_is_to_be_said_which() -> None:
+    with pytest.raises(Unknown, match="it may be a/job/same or b/job/same: say which"):
+        meant(FOUND, ["job/same"], "a", {("b", "Job", "same")}, said=True)
 
 
 def test_pods_are_counted_as_people_count() -> None:

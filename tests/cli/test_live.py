@@ -9,7 +9,7 @@ from gpuyard.cli.live import bare, document, standing
 from tests.cli.cluster import BUILT_IN, PATHS, cluster
 from tests.cli.demo import demo
 from tests.cli.shell import run
-from tests.engine.kube.written import Json, node, pod, pod_group, queue
+from tests.engine.kube.written import Json, node, pod, pod_group, queue, with_meta
 
 
 def saved(folder: Path, *given: Json, kinds: tuple[str, ...] = tuple(PATHS)) -> Json:
@@ -155,3 +155,15 @@ def test_what_is_submitted_goes_to_the_namespace_that_kubectl_would_take(tmp_pat
     with cluster(tmp_path, node(), namespace="team-a") as kubeconfig:
         told = run("plan", "--live", "--kubeconfig", kubeconfig, "-f", mine, "--check", "deploy/web", "-o", "json")
     assert list(told.answer["final"]) == ["team-a/web-0"]
+
+
+@pytest.mark.parametrize(("said", "code", "answer"), [((), 1, "no: team-b/train"), (("-n", "team-a"), 2, "say which")])
+def test_what_is_submitted_comes_before_what_is_there_unless_another_namespace_is_said(
+    tmp_path: Path, said: tuple[str, ...], code: int, answer: str
+) -> None:
+    new = tmp_path / "new.yaml"
+    new.write_text(json.dumps(pod("train", 9, namespace="team-b")))
+    old = with_meta(pod("train", on="node-1", namespace="team-a"), uid="u-1")
+    with cluster(tmp_path, node(), queue(), old, namespace="team-a") as kubeconfig:
+        told = run("plan", "--live", "--kubeconfig", kubeconfig, *said, "-f", new, "--check", "pod/train")
+    assert (told.code, answer in told.out + told.err) == (code, True)

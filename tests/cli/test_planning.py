@@ -370,6 +370,14 @@ def test_of_two_jobs_of_one_name_the_one_that_is_being_submitted_is_meant(tmp_pa
     assert (told.code, "yes: default/train-0 has a place" in told.out) == (0, True)
 
 
+def test_where_n_says_another_namespace_than_what_is_being_submitted_no_old_job_answers_for_it(tmp_path: Path) -> None:
+    owner = {"kind": "Job", "name": "train", "controller": True}
+    old = with_meta(pod("train-abc", on="node-1", namespace="team-a"), ownerReferences=[owner], uid="u-1")
+    new = with_meta(job(40), namespace="team-b")
+    told = plan(tmp_path, node(), queue(), old, new, args=("-n", "team-a", "--check", "job/train"))
+    assert (told.code, "it may be team-a/job/train or team-b/job/train: say which" in told.err) == (2, True)
+
+
 def test_a_job_that_the_api_server_would_name_can_be_asked_about(tmp_path: Path) -> None:
     nameless = job(1) | {"metadata": {"generateName": "train-"}}
     asked = ("--check", "job/train-x", "--check", "job/train-x2")

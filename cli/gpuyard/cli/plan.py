@@ -51,7 +51,8 @@ def plan(**options: object) -> None:
 
     Of a Job, a Deployment, a PyTorchJob and their like that are being submitted, it plans for the pods that they would
     make: job new-job makes new-job-0, new-job-1, ...; with generateName new- it is job new-x. Where several namespaces
-    have a job of that name, the one of -n or of the context is meant, then the one that is being submitted.
+    have a job of that name, the one that is being submitted is meant, then the one of -n or of the context; where -n
+    and what is being submitted say different ones, write NAMESPACE/KIND/NAME.
 
     Exit code: 0 also when pods stay pending, 1 when --check finds one that does, 2 for bad input,
     3 when the cluster cannot be reached.

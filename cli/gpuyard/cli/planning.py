@@ -40,6 +40,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """The cluster's objects, where they are to be planned with."""
     namespace: str = ""
     """Of what names none; empty: `default`."""
+    said: bool = False
+    """Whether somebody said it, and it is not the context's."""
 
 
 def run(  # noqa: PLR0913 - the options of the command
@@ -77,6 +79,7 @@ def run(  # noqa: PLR0913 - the options of the command
         timeout=timeout,
         live=cluster.document if cluster else None,
         namespace=namespace or (cluster.namespace if cluster else ""),
+        said=bool(namespace),
     )
     return _one(asked, paths) if each is None else _each(asked, each)
 
@@ -135,7 +138,8 @@ def _read(asked: Request, paths: Sequence[str], name: str) -> Read:
     """Read one snapshot; of many one without the pods that are asked about is a fault of its own."""
     wanted = (*asked.checks, asked.explain) if asked.explain else asked.checks
     try:
-        return read(paths, asked.settings, asked.now, asked.live, namespace=asked.namespace, asked=wanted)
+        there = asked.namespace
+        return read(paths, asked.settings, asked.now, asked.live, namespace=there, said=asked.said, asked=wanted)
     except Unknown as unknown:
         option = "--check" if unknown.text in asked.checks else "--explain"
         if name:

@@ -32,12 +32,13 @@ def read(  # noqa: PLR0913 - what is read, and how
     live: tuple[str, bytes] | None = None,
     *,
     namespace: str = "",
+    said: bool = False,
     asked: Sequence[str] = (),
 ) -> Read:
     """Read one snapshot from files and folders, `-` being standard input.
 
-    `live` is a document that is there already, with its name; `namespace` is that of what names none; `asked` are
-    names of pods, or of what makes them.
+    `live` is a document that is there already, with its name; `namespace` is that of what names none, and whether
+    somebody `said` it; `asked` are names of pods, or of what makes them.
 
     Raises:
         Unreadable: with every fault.
@@ -58,7 +59,7 @@ def read(  # noqa: PLR0913 - what is read, and how
         if faults:
             raise Unreadable(faults)
         there = (each.object for each in found if each.kind == POD)
-        pods = meant(there, asked, namespace, new) if asked else {}
+        pods = meant(there, asked, namespace, new, said=said) if asked else {}
     warnings = sorted([*reading.warnings, *grown.notes, *harvest.warnings])
     return Read(reading.snapshot, (*harvest.notes(), *(f"warning: {warning}" for warning in warnings)), pods)
 
