@@ -153,8 +153,11 @@ def test_without_the_beginning_of_a_name_there_is_none(more: Json) -> None:
 NAMES_ITS_NODE = {key: value for key, value in pod("p", on="node-1").items() if key != "status"}
 
 
-def test_a_submitted_pod_that_names_its_node_is_told_to_go_past_its_queue() -> None:
-    [told] = harvest(NAMES_ITS_NODE).warnings
+@pytest.mark.parametrize(
+    "draft", [NAMES_ITS_NODE, NAMES_ITS_NODE | {"status": {}}], ids=["without a status", "as kubectl writes it"]
+)
+def test_a_submitted_pod_that_names_its_node_is_told_to_go_past_its_queue(draft: Json) -> None:
+    [told] = harvest(draft).warnings
     assert told.startswith(
         "cluster.yaml: Pod default/p: spec.nodeName: with it the pod starts there at once, past its queue"
     )
@@ -166,11 +169,22 @@ def test_a_submitted_pod_that_names_its_node_is_told_to_go_past_its_queue() -> N
         pod("p"),
         {key: value for key, value in pod("p").items() if key != "status"},
         NAMES_ITS_NODE | {"status": {"phase": "Pending"}},
+        NAMES_ITS_NODE | {"status": {"startTime": "2026-01-01T00:00:00Z"}},
+        NAMES_ITS_NODE | {"status": {"conditions": [{"type": "PodScheduled", "status": "True"}]}},
         NAMES_ITS_NODE | {"spec": NAMES_ITS_NODE["spec"] | {"containers": [{"name": "main"}]}},
         with_meta(NAMES_ITS_NODE, uid="u-1"),
         with_meta(NAMES_ITS_NODE, ownerReferences=[{"kind": "DaemonSet", "name": "d"}]),
     ],
-    ids=["waits", "is submitted", "has a status", "asks for no GPU", "is there", "has an owner"],
+    ids=[
+        "waits",
+        "is submitted",
+        "has a phase",
+        "has started",
+        "is bound",
+        "asks for no GPU",
+        "is there",
+        "has an owner",
+    ],
 )
 def test_no_other_pod_is_told_to_go_past_its_queue(other: Json) -> None:
     assert harvest(other).warnings == []

@@ -159,9 +159,11 @@ def _is_bound(status: objects.PodStatus) -> bool:
 
 def past_its_queue(seen: objects.Pod) -> bool:
     """Whether nobody asks kube-scheduler about this pod once it is submitted: it names its node itself."""
-    if seen.status is not None or seen.spec is None or not seen.spec.node_name:
+    if seen.spec is None or not seen.spec.node_name:
         return False
-    meta = seen.metadata or NO_META
+    status, meta = seen.status or _NO_STATUS, seen.metadata or NO_META
+    if status.phase or status.start_time or status.conditions:  # kubectl writes an empty status into a draft
+        return False
     return not (meta.uid or meta.owner_references)
 
 
