@@ -343,6 +343,37 @@ def test_in_a_crowd_of_newcomers_an_answer_takes_in_a_few_of_them_the_best_first
         assert in_line(of) > known, "the others follow with the next answers"
 
 
+@pytest.mark.parametrize("new", [90, 300, 1000])
+def test_in_a_crowd_of_better_newcomers_only_those_go_for_whom_they_leave_room(new: int) -> None:
+    of = Bench(node("n1", 100), queue("second", quota=0), *(others := second(104, age=5)))
+    lined_up(of).put(
+        *(waiting(f"new-{n}", "second", labels={"priorityClassName": "build-preemptible"}) for n in range(new))
+    )
+    assert sum(of.passes(one) for one in others) == max(0, 100 - new)
+
+
+def test_in_a_crowd_of_newcomers_who_will_go_after_it_or_elsewhere_it_is_not_held_back() -> None:
+    of = crowd(gpus=30)
+    of.put(*(waiting(f"late-{n}", "second", age=-n) for n in range(200)))
+    of.put(*(waiting(f"large-{n}", "first", 40, labels={"priorityClassName": "train"}) for n in range(200)))
+    assert of.passes(waiting("second-0", "second", age=5))
+
+
+def test_in_a_crowd_newcomers_over_their_bounds_hold_others_back_until_they_are_looked_at() -> None:
+    of = crowd(queue("full", limit=0), gpus=30)
+    of.put(*(waiting(f"over-{n}", "full") for n in range(100)))
+    answers = [of.passes(waiting("second-0", "second", age=5)) for _ in range(100 // TAKEN_IN + 1)]
+    assert not answers[0]
+    assert answers[-1]
+
+
+def test_in_a_crowd_of_newcomers_nobody_is_held_back_by_itself() -> None:
+    of = crowd(queue("idle", quota=0), gpus=9)
+    of.put(*(waiting(f"large-{n}", "first", 40) for n in range(TAKEN_IN + 1)), one := waiting("one", "idle", 2))
+    assert of.passes(one)
+    assert "one" not in in_line(of), "it is still to be taken in"
+
+
 def test_in_a_crowd_newcomers_who_have_gone_before_they_are_taken_in_are_passed_over() -> None:
     of = crowd(gpus=30)
     of.put(*(new := [waiting(f"new-{number}", "first", age=-number) for number in range(TAKEN_IN + 2)]))

@@ -10,7 +10,8 @@ kube-scheduler, though there is room, never asks about (a volume, a port): those
 
 The line is the engine's. Where few wait it is made anew whenever somebody comes or ends, else at each look of the
 planner; until then who has come stands in it by the order within the queue, or where that queue would have one more.
-Of a crowd that has come at once a few are taken in with each answer, or with each step where a line is made.
+Of a crowd that has come at once a few are taken in with each answer, or with each step where a line is made; until
+then the others count where they may go first, whether their bounds let them go or not.
 """
 
 import heapq
@@ -38,6 +39,9 @@ FEW = 16
 
 TAKEN_IN = 16
 """So many newcomers are taken into the line within an answer; the others wait for the next ones, or for a new line."""
+
+COUNTED = 400
+"""So many of those others are looked at within an answer, nearly the best first; more would take too long."""
 
 MANY = 200
 """So much is lined up within an answer when room has just become scarce: about a millisecond's work.
@@ -198,7 +202,18 @@ class Outrank:
         """What those ask for who go first."""
         alive_only = self._clock() - self._freed >= self._grace
         place = self._place_of(line, asker.workload, asker.pod, asker.snapshot, settings)
-        return line.ahead(place, alive_only=alive_only)
+        return [*line.ahead(place, alive_only=alive_only), *self._to_come(line, place, asker)]
+
+    def _to_come(self, line: Line, place: int, asker: Asker) -> Iterator[Ahead]:
+        """What those ask for at most who have come, are not taken in yet, and may go before a place."""
+        alike: dict[Shape, list[Pod]] = {}
+        for key in {key for _, key in line.come[:COUNTED]} - {asker.pod.key}:
+            newcomer = self._newcomer(line, key)
+            if newcomer is not None and line.earliest(newcomer[0]) < place:
+                alike.setdefault(newcomer[1].shape, []).append(newcomer[1])
+        for shape, pods in alike.items():
+            each = demand(pods[:1], asker.snapshot.fleet.smallest_gpu)
+            yield Ahead(shape, each, Demand(each.whole * len(pods), each.parts * len(pods)))
 
     # --- the line, at each event ---
 
@@ -255,15 +270,22 @@ class Outrank:
 
     def _take_in(self, line: Line, snapshot: Snapshot, settings: Settings) -> None:
         """The first of those who have come stands in line from now on, if its bounds let it go."""
-        entry = self._ledger.entries.get(heapq.heappop(line.come)[1])
-        workload = entry.seen.workload if entry is not None and entry.phase is Phase.PENDING else None
-        if entry is None or workload is None or not _may_join(line, workload, pod := entry.seen.pod):
+        newcomer = self._newcomer(line, heapq.heappop(line.come)[1])
+        if newcomer is None:
             return
+        workload, pod = newcomer
         if self._keeper.refusal(snapshot, settings, workload, pod) is None:
             line.join(workload, pod, self._place_of(line, workload, pod, snapshot, settings))
             if line.course is not None:
                 line.course.join(workload.queue or "", snapshot.claim_of(pod), fixed=not workload.preemptible)
-            self._wake_up(line, entry)
+            self._wake_up(line, self._ledger.entries.get(pod.key))
+
+    def _newcomer(self, line: Line, key: str) -> tuple[Workload, Pod] | None:
+        """Who has come, if he still waits and does not stand in line."""
+        entry = self._ledger.entries.get(key)
+        if entry is None or entry.phase is not Phase.PENDING or (workload := entry.seen.workload) is None:
+            return None
+        return (workload, entry.seen.pod) if _may_join(line, workload, entry.seen.pod) else None
 
     def _place_of(self, line: Line, workload: Workload, pod: Pod, snapshot: Snapshot, settings: Settings) -> int:
         """The place of somebody in line, or where he goes who has come since it was made."""

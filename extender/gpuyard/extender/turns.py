@@ -196,6 +196,14 @@ class Line:
         at = bisect_left(others, (rank(workload), 0))
         return others[at][1] - 1 if at < len(others) else None
 
+    def earliest(self, workload: Workload) -> int:
+        """A place before which one that has come will not stand, whatever the turns of other queues are."""
+        place = self.place_of(workload)
+        if place is not None:
+            return place
+        others = self._queues.get(workload.queue or "")
+        return others[-1][1] + 1 if others else 0
+
     @property
     def end(self) -> int:
         """The place behind all turns."""
