@@ -314,6 +314,26 @@ def test_an_up_that_is_killed_can_be_repeated_beside_another_sandbox(
         kind.down(name)
 
 
+def test_the_file_for_a_kind_cluster_of_ones_own_makes_one_whose_kube_scheduler_asks_gpuyard(
+    cluster: kind.Cluster, sandbox_names: Iterator[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(MANIFESTS.parent)
+    content = yaml.safe_load(Path("manifests/kube-scheduler/kind.yaml").read_text())
+    # Added is only what a machine needs that has old control groups and much to do.
+    patches = [yaml.safe_dump(one) for one in (config.kubelet(), *map(config.patience, ("Init", "Join")))]
+    (file := tmp_path / "kind.yaml").write_text(yaml.safe_dump(content | {"kubeadmConfigPatches": patches}))
+    image = cluster.docker.ask("inspect", "--format", "{{.Config.Image}}", next(iter(cluster.nodes))).strip()
+    name, kubeconfig = next(sandbox_names), f"--kubeconfig={tmp_path / 'kubeconfig'}"
+    try:
+        cluster.kind("create", "cluster", f"--config={file}", f"--name={name}", f"--image={image}", kubeconfig)
+        scheduler = f"pod/kube-scheduler-{name}-control-plane"
+        cluster.kubectl(kubeconfig, "wait", "-n=kube-system", scheduler, "--for=condition=Ready", "--timeout=300s")
+        command = cluster.kubectl(kubeconfig, "get", "-n=kube-system", scheduler, "-o=jsonpath={..command}")
+        assert "--config=/etc/kubernetes/gpuyard/config.yaml" in command
+    finally:
+        cluster.kind("delete", "cluster", f"--name={name}")
+
+
 def test_down_leaves_nothing(cluster: kind.Cluster, before: dict[str, Any]) -> None:
     assert kind.down(cluster.name)
     assert traces() == before
