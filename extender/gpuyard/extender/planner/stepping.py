@@ -11,10 +11,10 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-SLICE = 0.0002
+SLICE = 0.0001
 """Seconds after which the verbs have their turn."""
 
-TURNS = 2
+TURNS = 4
 """Turns of the loop in which a call that has arrived is noticed."""
 
 PATIENCE = 200
