@@ -5,6 +5,7 @@ from enum import StrEnum
 from gpuyard.common.kube.client import Client
 from gpuyard.common.kube.errors import ApiError
 from gpuyard.common.kube.resources import PODS
+from gpuyard.extender.planner.moving import stays
 from gpuyard.extender.planner.plans import Victim
 
 MANY_BUDGETS = "more than one PodDisruptionBudget"
@@ -31,20 +32,19 @@ async def evict(client: Client, victim: Victim, *, honor_budgets: bool) -> tuple
         else:
             await client.delete(PODS.named(name, namespace), uid=victim.uid)
     except ApiError as error:
-        if error.conflict and await _is_there(client, victim):
+        if error.conflict and await _may_stay(client, victim):
             # It was not another pod that the server minded: it lost a race for the budget, say.
             return Outcome.LATER, error
         return _outcome(error), error
     return Outcome.ACCEPTED, None
 
 
-async def _is_there(client: Client, victim: Victim) -> bool:
-    namespace, _, name = victim.pod.partition("/")
+async def _may_stay(client: Client, victim: Victim) -> bool:
     try:
-        return bool((await client.get(PODS.named(name, namespace)))["metadata"]["uid"] == victim.uid)
-    except ApiError as error:
+        return await stays(client, victim.pod, victim.uid)
+    except ApiError:
         # Who cannot be asked about may be there.
-        return not error.not_found
+        return True
 
 
 def _body(name: str, namespace: str, uid: str) -> dict[str, object]:
