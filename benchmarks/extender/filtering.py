@@ -11,7 +11,7 @@ import json
 import multiprocessing
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from multiprocessing.connection import Connection
 from statistics import median, quantiles
 
@@ -23,7 +23,7 @@ from gpuyard.engine.plan import Cycle
 from gpuyard.engine.settings import Settings
 from gpuyard.extender.metrics import VerbMetrics
 from gpuyard.extender.planner.stepping import drain
-from gpuyard.extender.server import Verb, application
+from gpuyard.extender.server import Server, Verb
 from gpuyard.extender.wire import CANDIDATES, Candidates, FilterAnswer
 from prometheus_client import CollectorRegistry
 
@@ -90,9 +90,11 @@ async def rest() -> None:
     """Do nothing else."""
 
 
-async def answer(app: web.Application, pipe: Connection, beside: Coroutine[None, None, None]) -> None:
+async def answer(
+    listening: AbstractAsyncContextManager[int], pipe: Connection, beside: Coroutine[None, None, None]
+) -> None:
     """Be a server until told to stop."""
-    async with listening(app, 0, "127.0.0.1") as port:
+    async with listening as port:
         work = asyncio.create_task(beside)
         pipe.send(port)
         await asyncio.to_thread(pipe.recv)
@@ -105,9 +107,9 @@ def serve(pipe: Connection, planning: bool, scarce: bool) -> None:  # noqa: FBT0
     verb = Verb("filter", CANDIDATES, timed(bench(scarce=scarce), inside), lambda why: FilterAnswer(error=why))
     gc.collect()
     gc.freeze()
-    metrics = VerbMetrics(CollectorRegistry())
-    beside = plan(lambda: metrics.under_way) if planning else rest()
-    asyncio.run(answer(application([verb], metrics), pipe, beside))
+    served = Server([verb], VerbMetrics(CollectorRegistry()))
+    beside = plan(lambda: served.under_way) if planning else rest()
+    asyncio.run(answer(served.listening(0, "127.0.0.1"), pipe, beside))
     pipe.send(inside)
 
 
@@ -115,7 +117,7 @@ def serve_echo(pipe: Connection) -> None:
     """Answer with what came."""
     app = http.application()
     app.router.add_post("/echo", echo)
-    asyncio.run(answer(app, pipe, rest()))
+    asyncio.run(answer(listening(app, 0, "127.0.0.1"), pipe, rest()))
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Awaitable, Coroutine, Iterable, Iterator
 from copy import copy
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,7 +13,7 @@ from gpuyard.common.kube.resources import Address
 from gpuyard.engine.model import Promise, Shape
 from gpuyard.extender.binding import Binder
 from gpuyard.extender.ledger import Ledger
-from gpuyard.extender.server import Verb, _answer
+from gpuyard.extender.server import Verb, awaited, decided
 from gpuyard.extender.wire import BINDING, CANDIDATES, PREEMPTION, BindAnswer, FilterAnswer, PreemptAnswer, write
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -130,7 +130,9 @@ def ask(of: Bench, verb: str, body: bytes) -> None:
     """Send one body; whatever it is, the answer can be written, and an error leaves the ledger as it was."""
     of.ledger.expire(of.now)
     before = state(of.ledger)
-    found = at_once(_answer(verbs(of)[verb], body))
+    found = decided(verbs(of)[verb], body)
+    if isinstance(found, Awaitable):
+        found = at_once(awaited(verbs(of)[verb], found))
     if isinstance(found, Exception):
         assert str(found) != "internal error of gpuyard; its log says more", body
         assert state(of.ledger) == before

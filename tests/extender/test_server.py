@@ -4,13 +4,14 @@ import asyncio
 import io
 import json
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 
+import aiohttp
 import pytest
-from aiohttp.test_utils import TestClient, TestServer
 from gpuyard.extender.binding import Binder
 from gpuyard.extender.metrics import VerbMetrics
-from gpuyard.extender.server import INTERNAL, Unavailable, Verb, application
+from gpuyard.extender.server import INTERNAL, Server, Unavailable, Verb
 from gpuyard.extender.wire import (
     BINDING,
     CANDIDATES,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from gpuyard.common.kube.client import Client
     from gpuyard.common.kube.resources import Address
 
-Calls = TestClient[Any, Any]
+Calls = aiohttp.ClientSession
 
 NODES = [node(f"n{number}") for number in range(1, 5)]
 MIB = 1 << 20
@@ -54,14 +55,17 @@ class Service:
         self.binder = Binder(self.bench.ledger, unavailable=lambda: None, clock=lambda: self.bench.now)
         self.binder.client = cast("Client", self.api)
 
-    def client(self, max_body: int = MIB) -> Calls:
+    @asynccontextmanager
+    async def client(self, max_body: int = MIB) -> AsyncIterator[Calls]:
         verbs: list[Verb[Any]] = [
             Verb("filter", CANDIDATES, self.bench.verbs.filter, lambda why: FilterAnswer(error=why)),
             Verb("prioritize", CANDIDATES, self.bench.verbs.prioritize, lambda _: []),
             Verb("preempt", PREEMPTION, self.bench.verbs.preempt, lambda _: PreemptAnswer()),
             Verb("bind", BINDING, self.binder.bind, BindAnswer),
         ]
-        return TestClient(TestServer(application(verbs, VerbMetrics(self.registry), max_body)))
+        served = Server(verbs, VerbMetrics(self.registry), max_body).listening(0, "127.0.0.1")
+        async with served as port, aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+            yield session
 
 
 @pytest.fixture

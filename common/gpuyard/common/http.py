@@ -15,7 +15,7 @@ MAX_BODY = 64 << 20
 KEEP_ALIVE = 120.0
 """Longer than the 90 s for which Go clients keep an idle connection, so that it is never us who close one in use."""
 
-_HEADERS = {
+SECURITY = {
     "Content-Security-Policy": "default-src 'self'",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
@@ -36,7 +36,7 @@ def application(max_body: int = MAX_BODY) -> web.Application:
 
 
 async def _secure(_request: web.Request, response: web.StreamResponse) -> None:
-    for name, value in _HEADERS.items():
+    for name, value in SECURITY.items():
         response.headers.setdefault(name, value)
 
 

@@ -18,7 +18,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpuyard.common.http import listening
 from gpuyard.common.kube.access import find_access
 from gpuyard.common.kube.client import Client
 from gpuyard.common.kube.events import Recorder
@@ -42,7 +41,7 @@ from gpuyard.extender.planner.metrics import PlannerMetrics
 from gpuyard.extender.planner.stepping import drain
 from gpuyard.extender.planner.telling import REASONS
 from gpuyard.extender.queue_faults import INVALID, tell
-from gpuyard.extender.server import Unavailable, Verb, application
+from gpuyard.extender.server import Server, Unavailable, Verb
 from gpuyard.extender.translate import Translator
 from gpuyard.extender.verbs import Verbs
 from gpuyard.extender.waker import Waker
@@ -96,7 +95,7 @@ class Extender:
         """Seconds since the API server last said something of pods."""
         self.elector: Elector | None = None
         metrics = VerbMetrics(process.registry)
-        self._calls: Callable[[], int] = lambda: metrics.under_way
+        self._calls: Callable[[], int] = lambda: self.server.under_way
         self._plan_metrics = PlannerMetrics(process.registry)
         process.registry.register(LedgerCollector(self.ledger))
         process.registry.register(UnreadableCollector(self.feed.unreadable))
@@ -110,7 +109,7 @@ class Extender:
             count=lambda reason: metrics.refusals.labels(reason).inc(),
         )
         self.binder = Binder(self.ledger, unavailable=self.unavailable, clock=time.monotonic)
-        self.web = application(
+        self.server = Server(
             [
                 Verb("filter", CANDIDATES, self.verbs.filter, lambda why: FilterAnswer(error=why)),
                 Verb("prioritize", CANDIDATES, self.verbs.prioritize, lambda _: []),
@@ -205,7 +204,7 @@ class Extender:
 async def serve(process: Process, options: Options) -> None:
     """Start everything; returns when the caches are complete."""
     extender = Extender(process, options.config)
-    await process.enter(listening(extender.web, options.port, options.host, tls=_tls(process, options.tls)))
+    await process.enter(extender.server.listening(options.port, options.host, tls=_tls(process, options.tls)))
     access = await find_access(options.kubeconfig, options.context)
     client = await process.enter(Client(access, agent=process.component))
     caches = extender.feed.reflectors(client)

@@ -24,8 +24,6 @@ class VerbMetrics:
         )
         self.calls = Counter("gpuyard_verb_calls_total", "Calls by outcome.", ["verb", "outcome"], registry=registry)
         self.refusals = Counter("gpuyard_refusals_total", "Refused pods by reason.", ["reason"], registry=registry)
-        self.under_way = 0
-        """The calls that are answered from memory, have begun and are not answered."""
 
 
 class LedgerCollector(Collector):

@@ -4,15 +4,17 @@ What goes wrong goes into the answer: `Error` where there is such a field, nobod
 verb but `bind` waits for the API server: between a decision and its reservation nothing else happens.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from inspect import isawaitable
 from time import perf_counter
 from typing import Any, Generic, TypeVar
 
-from aiohttp import web
-from gpuyard.common import http
+from gpuyard.common.http import MAX_BODY
 from gpuyard.common.logs import get_logger
+from gpuyard.extender.connection import Connection, Reply, Route
 from gpuyard.extender.metrics import VerbMetrics
 from gpuyard.extender.wire import Answer, Reader, Request, WireError, write
 
@@ -44,61 +46,98 @@ class Verb(Generic[R]):
     """Whether it is answered without waiting for anybody, so that others may well wait for the answer."""
 
 
-def application(verbs: Iterable[Verb[Any]], metrics: VerbMetrics, max_body: int = http.MAX_BODY) -> web.Application:
-    """The application that serves these verbs."""
-    app = http.application(max_body)
-    for verb in verbs:
-        app.router.add_post(f"{PATH}/{verb.name}", _handler(verb, metrics))
-    return app
+class Server:
+    """Serves the verbs."""
+
+    def __init__(self, verbs: Iterable[Verb[Any]], metrics: VerbMetrics, max_body: int = MAX_BODY) -> None:
+        self.routes: Mapping[str, Route] = {f"{PATH}/{verb.name}": _route(verb, metrics) for verb in verbs}
+        self.max_body = max_body
+        self.under_way = 0
+        self.closing = False
+        self.connections: set[Connection] = set()
+        self._empty = asyncio.Event()
+
+    @asynccontextmanager
+    async def listening(
+        self, port: int, host: str | None = None, *, tls: ssl.SSLContext | None = None, shutdown: float = 5
+    ) -> AsyncIterator[int]:
+        """Serve while the context is open; yields the port, which the system chooses if it is 0.
+
+        Without `host` on all addresses. Leaving waits up to `shutdown` seconds for calls under way.
+        """
+        loop = asyncio.get_running_loop()
+        listener = await loop.create_server(lambda: Connection(self), host, port, ssl=tls)
+        try:
+            yield listener.sockets[0].getsockname()[1]
+        finally:
+            listener.close()
+            await self._drain(shutdown)
+
+    def left(self) -> None:
+        """A connection has ended."""
+        if not self.connections:
+            self._empty.set()
+
+    async def _drain(self, seconds: float) -> None:
+        """Let the calls under way be answered, and nobody ask any more."""
+        self.closing = True
+        for connection in [one for one in self.connections if one.idle]:
+            connection.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self.connections:
+                    self._empty.clear()
+                    await self._empty.wait()
+        for connection in list(self.connections):
+            connection.abort()
 
 
-def _handler(verb: Verb[R], metrics: VerbMetrics) -> http.Handler:
+def _route(verb: Verb[R], metrics: VerbMetrics) -> Route:
     seconds = metrics.seconds.labels(verb.name)
     fine, failed = (metrics.calls.labels(verb.name, outcome) for outcome in ("answered", "error"))
 
-    async def handle(request: web.Request) -> web.Response:
-        metrics.under_way += verb.from_memory
-        try:
-            return await answered(request)
-        finally:
-            metrics.under_way -= verb.from_memory
-
-    async def answered(request: web.Request) -> web.Response:
-        body = await _body(request)
-        started = perf_counter()
-        problem = await _answer(verb, body)
-        if isinstance(problem, Exception):
+    def reply(found: Answer | Exception, started: float) -> Reply:
+        if isinstance(found, Exception):
             failed.inc()
-            answer = verb.failure(str(problem))
+            made = Reply(write(verb.failure(str(found))), last=isinstance(found, Unavailable) and found.away)
         else:
             fine.inc()
-            answer = problem
-        response = web.Response(body=write(answer), content_type="application/json")
-        if isinstance(problem, Unavailable) and problem.away:
-            response.force_close()
+            made = Reply(write(found))
         seconds.observe(perf_counter() - started)
-        return response
+        return made
 
-    return handle
+    async def later(found: Awaitable[Answer], started: float) -> Reply:
+        return reply(await awaited(verb, found), started)
+
+    def answer(body: bytes | None) -> Reply | Awaitable[Reply]:
+        started = perf_counter()
+        found = decided(verb, body)
+        return later(found, started) if isinstance(found, Awaitable) else reply(found, started)
+
+    return Route(answer, verb.from_memory)
 
 
-async def _body(request: web.Request) -> bytes | None:
-    """The body; None when it is longer than we read."""
-    try:
-        return await request.read()
-    except web.HTTPRequestEntityTooLarge:
-        return None
-
-
-async def _answer(verb: Verb[R], body: bytes | None) -> Answer | Exception:
-    """The answer, or what prevents one."""
+def decided(verb: Verb[R], body: bytes | None) -> Answer | Awaitable[Answer] | Exception:
+    """The answer to a call, or what prevents one."""
     if body is None:
         return WireError("the body is longer than gpuyard reads")
     try:
-        answer = verb.answer(verb.reader.read(body))
-        return await answer if isawaitable(answer) else answer
-    except (WireError, Unavailable) as problem:
-        return problem
-    except Exception:
-        log.exception("verb-failed", verb=verb.name)
-        return RuntimeError(INTERNAL)
+        return verb.answer(verb.reader.read(body))
+    except Exception as error:  # noqa: BLE001 - whatever it is, there is an answer
+        return _problem(verb, error)
+
+
+async def awaited(verb: Verb[R], found: Awaitable[Answer]) -> Answer | Exception:
+    """The answer for which somebody else was asked, or what prevents one."""
+    try:
+        return await found
+    except Exception as error:  # noqa: BLE001 - whatever it is, there is an answer
+        return _problem(verb, error)
+
+
+def _problem(verb: Verb[R], error: Exception) -> Exception:
+    """What the caller is told of it."""
+    if isinstance(error, WireError | Unavailable):
+        return error
+    log.error("verb-failed", verb=verb.name, exc_info=error)
+    return RuntimeError(INTERNAL)

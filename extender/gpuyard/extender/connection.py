@@ -1,0 +1,279 @@
+"""One caller's connection: HTTP/1.1, each call answered where it arrives.
+
+              head read              answered            bind: the API server is asked
+    ┌──────┐ ───────────▶ ┌──────┐ ──────────▶ IDLE     ┌──────────┐
+    │ IDLE │              │ BODY │ ───────────────────▶ │ AWAITING │ ──answered──▶ IDLE
+    └──────┘              └──────┘    body complete     └──────────┘
+
+A call from memory is decided and answered within `data_received`: nobody else has a turn before, the planner included.
+Who sends calls without waiting for answers gets these in the order of the calls.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from email.utils import formatdate
+from functools import partial
+from http import HTTPStatus
+from typing import NamedTuple, Protocol
+
+from gpuyard.common.http import KEEP_ALIVE, SECURITY
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser, parse_url
+
+LONGEST_HEAD = 64 << 10
+"""Bytes; a head is a few hundred of them."""
+
+_FIXED = "".join(f"{name}: {value}\r\n" for name, value in {**SECURITY, "Content-Type": "application/json"}.items())
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class Reply(NamedTuple):
+    """What is answered; with `last` nothing more is heard on this connection."""
+
+    body: bytes = b""
+    status: HTTPStatus = HTTPStatus.OK
+    last: bool = False
+    allow: str = ""
+    """The method that would have done."""
+
+
+class Route(NamedTuple):
+    """Who answers the calls of one path, given the body, or None for one that is too long."""
+
+    answer: Callable[[bytes | None], Reply | Awaitable[Reply]]
+    from_memory: bool = True
+    """Whether it answers without waiting for anybody."""
+
+
+class Reception(Protocol):
+    """What the connections of one server share."""
+
+    routes: Mapping[str, Route]
+    max_body: int
+    under_way: int
+    """The calls that are answered from memory, have begun and are not answered."""
+    closing: bool
+    connections: "set[Connection]"
+
+    def left(self) -> None:
+        """A connection has ended."""
+
+
+class _Call:
+    """A call that is arriving, or waits for its turn."""
+
+    __slots__ = ("body", "close", "method", "route", "size")
+
+    def __init__(self, method: str, route: Route | None) -> None:
+        self.method = method
+        self.route = route
+        self.body: list[bytes] = []
+        self.size = 0
+        self.close = False
+
+    @property
+    def counts(self) -> bool:
+        """Whether others should let it go first."""
+        return self.route is not None and self.route.from_memory
+
+
+class Connection(asyncio.Protocol):
+    """Reads the calls of one caller and writes the answers."""
+
+    _transport: asyncio.Transport
+    _timer: asyncio.TimerHandle
+
+    def __init__(self, reception: Reception) -> None:
+        self._reception = reception
+        self._loop = asyncio.get_running_loop()
+        self._parser = HttpRequestParser(self)
+        self._url = b""
+        self._head: int | None = None
+        """How long the head is that is arriving, as far as it did not come at once."""
+        self._wants_word = False
+        self._arriving: _Call | None = None
+        self._waiting = deque[_Call]()
+        self._awaiting: asyncio.Future[Reply] | None = None
+        self._full = False
+        self._heard = self._loop.time()
+
+    @property
+    def idle(self) -> bool:
+        """Whether no call is under way."""
+        return self._head is None and self._arriving is None and not self._waiting and self._awaiting is None
+
+    @property
+    def unsent(self) -> int:
+        """How many bytes of answers the caller has not taken yet."""
+        return self._transport.get_write_buffer_size()
+
+    def close(self) -> None:
+        """Hear nothing more."""
+        self._transport.close()
+
+    def abort(self) -> None:
+        """Drop it, answered or not."""
+        self._transport.abort()
+
+    # --- what asyncio calls ---
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Somebody has connected."""
+        if not isinstance(transport, asyncio.Transport):
+            raise TypeError("a connection needs a stream")
+        self._transport = transport
+        self._reception.connections.add(self)
+        self._look_again(KEEP_ALIVE)
+
+    def data_received(self, data: bytes) -> None:
+        """Read what has come, and answer what is complete."""
+        self._heard = self._loop.time()
+        before = self._head
+        try:
+            self._parser.feed_data(data)
+        except HttpParserUpgrade:
+            # The call itself is answered by now; what would follow is no HTTP/1.1.
+            self._finish()
+        except HttpParserError:
+            self._refuse(HTTPStatus.BAD_REQUEST)
+        if before is not None and self._head is not None:
+            self._head = before + len(data)
+            if self._head > LONGEST_HEAD:
+                self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+
+    def pause_writing(self) -> None:
+        """The caller does not read its answers: then it is neither answered nor heard."""
+        self._full = True
+        self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """The caller has read."""
+        self._full = False
+        self._transport.resume_reading()
+        self._answer()
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        """The caller is gone: what it asked and was not answered is dropped; what was begun is brought to its end."""
+        self._timer.cancel()
+        for call in (self._arriving, *self._waiting):
+            if call is not None:
+                self._reception.under_way -= call.counts
+        self._arriving = None
+        self._waiting.clear()
+        self._reception.connections.discard(self)
+        self._reception.left()
+
+    def _look_again(self, seconds: float) -> None:
+        self._timer = self._loop.call_later(seconds, self._close_if_silent)
+
+    def _close_if_silent(self) -> None:
+        left = self._heard + KEEP_ALIVE - self._loop.time()
+        if left <= 0 and self._awaiting is None:
+            self.close()
+        else:
+            self._look_again(max(left, KEEP_ALIVE / 10))
+
+    # --- what the parser calls ---
+
+    def on_message_begin(self) -> None:
+        """The first byte of a call."""
+        self._head, self._url, self._wants_word = 0, b"", False
+
+    def on_url(self, url: bytes) -> None:
+        """A piece of the address."""
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header; only one of them says something to us, the parser sees to the others."""
+        if len(name) == len(b"expect") and name.lower() == b"expect":
+            self._wants_word = value.lower() == b"100-continue"
+
+    def on_headers_complete(self) -> None:
+        """The head is complete: from now on it counts as a call."""
+        self._head = None
+        method = self._parser.get_method().decode()
+        call = self._arriving = _Call(method, self._reception.routes.get(_path(self._url)))
+        self._reception.under_way += call.counts
+        if self._wants_word:
+            self._transport.write(_CONTINUE)
+
+    def on_body(self, piece: bytes) -> None:
+        """A piece of the body; of one that is too long nothing is kept."""
+        if self._arriving is not None:
+            self._arriving.size += len(piece)
+            if self._arriving.size <= self._reception.max_body:
+                self._arriving.body.append(piece)
+            else:
+                self._arriving.body.clear()
+
+    def on_message_complete(self) -> None:
+        """The call is complete: it is answered now, if no other one of this caller waits."""
+        if self._arriving is not None:
+            self._arriving.close = self._parser.get_http_version() != "1.1" or not self._parser.should_keep_alive()
+            self._waiting.append(self._arriving)
+            self._arriving = None
+            self._answer()
+
+    # --- answering ---
+
+    def _answer(self) -> None:
+        """Answer those who wait, up to the first for whom somebody else must be asked."""
+        while self._waiting and self._awaiting is None and not (self._full or self._transport.is_closing()):
+            call = self._waiting.popleft()
+            found = self._found(call)
+            if isinstance(found, Reply):
+                self._reply(call, found)
+            else:
+                self._awaiting = asyncio.ensure_future(found)
+                self._awaiting.add_done_callback(partial(self._answered, call))
+
+    def _found(self, call: _Call) -> Reply | Awaitable[Reply]:
+        if call.route is None:
+            return Reply(status=HTTPStatus.NOT_FOUND)
+        if call.method != "POST":
+            return Reply(status=HTTPStatus.METHOD_NOT_ALLOWED, allow="POST")
+        return call.route.answer(b"".join(call.body) if call.size <= self._reception.max_body else None)
+
+    def _answered(self, call: _Call, done: asyncio.Future[Reply]) -> None:
+        self._awaiting = None
+        if done.cancelled() or self._transport.is_closing():
+            self.close()
+        else:
+            self._reply(call, done.result())
+            self._answer()
+
+    def _reply(self, call: _Call, reply: Reply) -> None:
+        self._reception.under_way -= call.counts
+        last = reply.last or call.close or self._reception.closing
+        self._transport.write(_head(reply, last=last) + reply.body)
+        if last:
+            self._finish()
+
+    def _finish(self) -> None:
+        """Nothing more is heard; what is being answered is still answered."""
+        if self._awaiting is None:
+            self.close()
+        else:
+            self._transport.pause_reading()
+
+    def _refuse(self, status: HTTPStatus) -> None:
+        """What comes is no call: say so, and hear no more."""
+        self._head = None
+        self._transport.write(_head(Reply(status=status), last=True))
+        self.close()
+
+
+def _path(url: bytes) -> str:
+    try:
+        return (parse_url(url).path or b"").decode()
+    except (HttpParserError, UnicodeDecodeError):
+        return ""
+
+
+def _head(reply: Reply, *, last: bool) -> bytes:
+    """The head of an answer."""
+    more = ("Connection: close\r\n" if last else "") + (f"Allow: {reply.allow}\r\n" if reply.allow else "")
+    return (
+        f"HTTP/1.1 {reply.status.value} {reply.status.phrase}\r\nDate: {formatdate(usegmt=True)}\r\n{_FIXED}"
+        f"Content-Length: {len(reply.body)}\r\n{more}\r\n"
+    ).encode()

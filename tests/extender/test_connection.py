@@ -1,0 +1,291 @@
+"""HTTP/1.1 as callers speak it, byte by byte: what is no call harms nobody, and no caller waits for another one."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from http import HTTPStatus
+
+import pytest
+from gpuyard.extender import connection
+from gpuyard.extender.connection import LONGEST_HEAD, Reply, Route
+from gpuyard.extender.metrics import VerbMetrics
+from gpuyard.extender.server import Server
+from prometheus_client import CollectorRegistry
+
+LIMIT = 1000
+
+SILENCE = 0.2
+
+
+def length(body: bytes | None) -> Reply:
+    """How long the body is."""
+    return Reply(b"too long" if body is None else b"%d" % len(body))
+
+
+class Place:
+    """A server with one path that answers from memory, and one that waits until it is let go."""
+
+    def __init__(self) -> None:
+        self.server = Server([], VerbMetrics(CollectorRegistry()), LIMIT)
+        self.go = asyncio.Event()
+        self.brought_to_its_end = asyncio.Event()
+        self.server.routes = {"/length": Route(length), "/later": Route(self.later, from_memory=False)}
+
+    def later(self, body: bytes | None) -> Awaitable[Reply]:
+        async def answer() -> Reply:
+            await self.go.wait()
+            self.brought_to_its_end.set()
+            return Reply(b"later " + (body or b""))
+
+        return answer()
+
+
+class Caller:
+    """Writes bytes, and reads answers."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    async def say(self, *pieces: bytes) -> None:
+        """Send these, each in a packet of its own."""
+        for piece in pieces:
+            self.writer.write(piece)
+            await self.writer.drain()
+            await asyncio.sleep(0.01)
+
+    async def heard(self) -> tuple[int, dict[str, str], bytes]:
+        """The next answer: status, headers, body."""
+        async with asyncio.timeout(10):
+            head = (await self.reader.readuntil(b"\r\n\r\n")).decode()
+            status, *lines = head.strip().split("\r\n")
+            headers = dict(line.split(": ", 1) for line in lines)
+            return int(status.split()[1]), headers, await self.reader.readexactly(int(headers.get("Content-Length", 0)))
+
+    async def is_left(self) -> bool:
+        """Whether the server has closed the connection, with nothing more to say."""
+        async with asyncio.timeout(10):
+            return await self.reader.read() == b""
+
+
+@asynccontextmanager
+async def calling(port: int) -> AsyncIterator[Caller]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    yield Caller(reader, writer)
+    writer.close()
+
+
+@pytest.fixture
+def place() -> Place:
+    return Place()
+
+
+@pytest.fixture
+async def caller(place: Place) -> AsyncIterator[Caller]:
+    async with place.server.listening(0, "127.0.0.1", shutdown=0.1) as port, calling(port) as made:
+        yield made
+
+
+def call(path: str = "/length", body: bytes = b"abc", *headers: str, version: str = "1.1") -> bytes:
+    lines = [f"POST {path} HTTP/{version}", "Host: gpuyard", f"Content-Length: {len(body)}", *headers]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+# --- how calls may come -----------------------------------------------------------------------------------------------
+
+
+async def test_a_call_may_come_byte_by_byte(caller: Caller) -> None:
+    await caller.say(*(bytes([byte]) for byte in call()))
+    assert (await caller.heard())[2] == b"3"
+
+
+async def test_one_call_after_the_other_is_answered_on_one_connection(caller: Caller) -> None:
+    for size in (0, 1, 999):
+        await caller.say(call(body=b"x" * size))
+        status, headers, body = await caller.heard()
+        assert (status, body) == (200, b"%d" % size)
+        assert "Connection" not in headers
+
+
+async def test_the_body_may_come_in_chunks(caller: Caller) -> None:
+    await caller.say(
+        b"POST /length HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", b"2\r\nab\r\n", b"3\r\ncde\r\n0\r\n\r\n"
+    )
+    assert (await caller.heard())[2] == b"5"
+
+
+async def test_who_does_not_wait_for_answers_gets_them_in_order(place: Place, caller: Caller) -> None:
+    await caller.say(call("/later", b"x") + call(body=b"12") + call("/later", b"y") + call())
+    place.go.set()
+    assert [(await caller.heard())[2] for _ in range(4)] == [b"later x", b"2", b"later y", b"3"]
+
+
+async def test_who_waits_for_a_word_before_the_body_gets_it(caller: Caller) -> None:
+    head, body = call(body=b"abc")[:-3], b"abc"
+    await caller.say(head.replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n"))
+    assert (await caller.heard())[0] == 100
+    await caller.say(body)
+    assert (await caller.heard())[2] == b"3"
+
+
+async def test_a_query_is_no_part_of_the_path(caller: Caller) -> None:
+    await caller.say(call("/length?timeout=2s"))
+    assert (await caller.heard())[0] == 200
+
+
+@pytest.mark.parametrize("asked", [call(version="1.0"), call("/length", b"abc", "Connection: close")])
+async def test_who_wants_one_answer_only_is_left_after_it(caller: Caller, asked: bytes) -> None:
+    await caller.say(asked)
+    status, headers, body = await caller.heard()
+    assert (status, headers["Connection"], body) == (200, "close", b"3")
+    assert await caller.is_left()
+
+
+async def test_who_would_rather_speak_something_else_is_answered_and_left(caller: Caller) -> None:
+    await caller.say(
+        call("/length", b"", "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABk")
+    )
+    assert (await caller.heard())[0] == 200
+    assert await caller.is_left()
+
+
+# --- what is no call --------------------------------------------------------------------------------------------------
+
+
+async def test_what_is_no_http_is_told_so(caller: Caller) -> None:
+    await caller.say(b"\x16\x03\x01 is how TLS begins\r\n\r\n")
+    assert (await caller.heard())[0] == HTTPStatus.BAD_REQUEST
+    assert await caller.is_left()
+
+
+async def test_a_head_without_end_is_not_kept(caller: Caller) -> None:
+    await caller.say(b"POST /length HTTP/1.1\r\n")
+    for _ in range(LONGEST_HEAD // 8192 + 1):
+        await caller.say(b"X-Padding: " + b"x" * 8192 + b"\r\n")
+    assert (await caller.heard())[0] == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+    assert await caller.is_left()
+
+
+async def test_a_long_body_before_a_head_is_no_part_of_that_head(caller: Caller) -> None:
+    asked = call()
+    for _ in range(3):
+        await caller.say(b"".join([call(body=b"x" * LIMIT)] * 100) + asked[:20], asked[20:])
+        assert [(await caller.heard())[2] for _ in range(101)] == [b"1000"] * 100 + [b"3"]
+
+
+async def test_of_a_body_that_is_too_long_nothing_is_kept_and_the_next_is_read(caller: Caller) -> None:
+    await caller.say(call(body=b"x" * LIMIT + b"x"), call())
+    assert [(await caller.heard())[2] for _ in range(2)] == [b"too long", b"3"]
+
+
+@pytest.mark.parametrize("path", ["/", "/unknown", "//", "/%ff", "*"])
+async def test_another_path_is_not_found(caller: Caller, path: str) -> None:
+    await caller.say(call(path), call())
+    assert [(await caller.heard())[0] for _ in range(2)] == [404, 200]
+
+
+async def test_another_method_is_told_the_right_one(caller: Caller) -> None:
+    await caller.say(b"GET /length HTTP/1.1\r\n\r\n")
+    status, headers, _ = await caller.heard()
+    assert (status, headers["Allow"]) == (405, "POST")
+
+
+# --- coming and going -------------------------------------------------------------------------------------------------
+
+
+async def test_a_call_from_memory_counts_from_its_head_to_its_answer(place: Place, caller: Caller) -> None:
+    asked = call()
+    await caller.say(asked[:-1])
+    assert place.server.under_way == 1
+    await caller.say(asked[-1:])
+    await caller.heard()
+    assert place.server.under_way == 0
+
+
+async def test_a_call_that_asks_elsewhere_does_not_count(place: Place, caller: Caller) -> None:
+    await caller.say(call("/later"))
+    assert place.server.under_way == 0
+
+
+async def test_a_caller_who_goes_in_the_middle_of_a_call_is_not_counted_on(place: Place) -> None:
+    async with place.server.listening(0, "127.0.0.1") as port:
+        async with calling(port) as caller:
+            await caller.say(call("/later") + call() + call()[:-1])
+            assert place.server.under_way == 2
+        await eventually(lambda: not place.server.connections)
+        assert place.server.under_way == 0
+        place.go.set()
+        await asyncio.wait_for(place.brought_to_its_end.wait(), 10)
+
+
+async def test_who_does_not_read_is_not_answered_until_he_does(place: Place, caller: Caller) -> None:
+    big = b"x" * (1 << 20)
+    place.server.routes = {"/big": Route(lambda _: Reply(big))}
+    await caller.say(call("/big") * 100)
+    (one,) = place.server.connections
+    assert one.unsent < 10 * len(big)
+    for _ in range(100):
+        assert (await caller.heard())[2] == big
+
+
+async def test_who_says_nothing_for_long_is_left(place: Place, quickly: Caller) -> None:
+    await quickly.say(call()[:-1])
+    assert await quickly.is_left()
+    assert place.server.under_way == 0
+
+
+async def test_who_waits_for_an_answer_may_be_silent(place: Place, quickly: Caller) -> None:
+    await quickly.say(call("/later", b"x"))
+    await asyncio.sleep(3 * SILENCE)
+    place.go.set()
+    assert (await quickly.heard())[2] == b"later x"
+    assert await quickly.is_left(), "and is left when he says nothing more"
+
+
+@pytest.fixture
+async def quickly(place: Place, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Caller]:
+    monkeypatch.setattr(connection, "KEEP_ALIVE", SILENCE)
+    async with place.server.listening(0, "127.0.0.1", shutdown=0.1) as port, calling(port) as made:
+        yield made
+
+
+# --- the end ----------------------------------------------------------------------------------------------------------
+
+
+async def test_at_the_end_nobody_is_kept_who_asks_nothing(place: Place) -> None:
+    async with AsyncExitStack() as open_connections:
+        async with place.server.listening(0, "127.0.0.1", shutdown=60) as port:
+            caller = await open_connections.enter_async_context(calling(port))
+            await caller.say(call())
+            await caller.heard()
+        assert await caller.is_left()
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", port)
+
+
+async def test_at_the_end_calls_under_way_are_answered(place: Place) -> None:
+    async with AsyncExitStack() as open_connections:
+        async with place.server.listening(0, "127.0.0.1", shutdown=60) as port:
+            waits, speaks = [await open_connections.enter_async_context(calling(port)) for _ in range(2)]
+            await waits.say(call("/later", b"x"))
+            await speaks.say(call()[:-1])
+            asyncio.get_running_loop().call_later(0.1, place.go.set)
+            asyncio.get_running_loop().call_later(0.1, speaks.writer.write, call()[-1:])
+        for caller, answer in ((waits, b"later x"), (speaks, b"3")):
+            _, headers, body = await caller.heard()
+            assert (headers["Connection"], body) == ("close", answer)
+            assert await caller.is_left()
+
+
+async def test_the_end_waits_for_no_call_longer_than_it_may(place: Place) -> None:
+    async with AsyncExitStack() as open_connections:
+        async with place.server.listening(0, "127.0.0.1", shutdown=0.1) as port:
+            caller = await open_connections.enter_async_context(calling(port))
+            await caller.say(call("/later"))
+        assert await caller.is_left()
+
+
+async def eventually(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not holds():
+            await asyncio.sleep(0.01)
