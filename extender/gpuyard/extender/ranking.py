@@ -1,6 +1,7 @@
 """Which of the nodes that kube-scheduler offers are the best for a pod: the fullest ones in which it still fits."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import islice
 
 from gpuyard.engine import packing
 from gpuyard.engine.model import Shape
@@ -11,19 +12,22 @@ FEW = 32
 
 
 def best(
-    snapshot: Snapshot, shape: Shape, offered: Collection[str], most: int, fits: Callable[[str], bool]
+    snapshot: Snapshot, shape: Shape, offered: Collection[str], most: int, fits: Callable[[str], bool] | None
 ) -> list[str]:
-    """At most so many of the offered nodes that fit: shared GPUs in use first, the fullest first.
+    """At most so many of the offered nodes that fit (None: all do): shared GPUs in use first, the fullest first.
 
     Equals come by name, or where there are many of them as kube-scheduler offers them: it does so in turn.
     """
-    found: dict[str, None] = {}
-    for name in _in_order(snapshot, shape, offered):
-        if name not in found and fits(name):
-            found[name] = None
-            if len(found) == most:
-                break
-    return list(found)
+    return list(islice(filter(fits, _once(_in_order(snapshot, shape, offered))), most))
+
+
+def _once(names: Iterable[str]) -> Iterator[str]:
+    """Each of the names where it comes first."""
+    seen: set[str] = set()
+    for name in names:
+        if name not in seen:
+            seen.add(name)
+            yield name
 
 
 def points(snapshot: Snapshot, offered: Iterable[str]) -> Mapping[str, int]:
@@ -50,4 +54,4 @@ def _by_fullness(snapshot: Snapshot, gpus: int, offered: Collection[str]) -> Ite
         if slot[0] >= gpus:
             names = by_room[slot]
             few = len(names) <= FEW
-            yield from (n for n in sorted(names) if n in offered) if few else (n for n in offered if n in names)
+            yield from filter(offered.__contains__, sorted(names)) if few else filter(names.__contains__, offered)

@@ -30,8 +30,9 @@ class Space:
         self._pod = pod
         self._shape = pod.shape
         self._own = ledger.promises.of(pod) if ledger.promises.all else None
-        self._all_seen = not (view.sharing or ledger.promises.all or ledger.kept or ledger.flights.sharing)
-        """Whether kube-scheduler sees on each node all that matters."""
+        unseen = view.sharing or ledger.promises.all or ledger.kept or ledger.flights.sharing
+        self.sees_all = not (unseen or self._shape.shared)
+        """Whether kube-scheduler sees on each node all that matters, so that what it offers fits."""
 
     @property
     def promised(self) -> Iterator[tuple[str, Part]]:
@@ -58,7 +59,7 @@ class Space:
 
     def fits(self, node: str, gone: Iterable[Pod] = ()) -> bool:
         """Whether the pod has room there now, as far as kube-scheduler cannot tell, once these others are gone."""
-        if not self._shape.shared and (self._all_seen or not self._is_unseen(node)):
+        if self.sees_all or not (self._shape.shared or self._is_unseen(node)):
             return True
         return self.has_room(node, gone)
 

@@ -143,7 +143,7 @@ class Verbs:
     def _choose(self, asked: Asked) -> Grant | Refusal:
         """The best of the offered nodes that have room in truth."""
         space = Space(asked.snapshot, self._ledger, asked.seen.pod)
-        roomy = self._best(asked, space.fits)
+        roomy = self._best(asked, None if space.sees_all else space.fits)
         if asked.offered and not roomy:
             return _because(Waiting(Reason.PROMISED_TO_OTHER if space.is_kept(asked.offered) else Reason.NO_NODE_FITS))
         if not self._keeps_empty(asked.seen):
@@ -152,7 +152,7 @@ class Verbs:
         # The planner rather moves others than that an empty node is opened.
         return Grant(nodes=used) if used else _because(Waiting(Reason.RECLAIM_IN_PROGRESS))
 
-    def _best(self, asked: Asked, suits: Callable[[str], bool]) -> tuple[str, ...]:
+    def _best(self, asked: Asked, suits: Callable[[str], bool] | None) -> tuple[str, ...]:
         most = self._config().filter.max_nodes
         return tuple(best(asked.snapshot, asked.seen.pod.shape, asked.offered, most, suits))
 
