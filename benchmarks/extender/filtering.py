@@ -68,7 +68,7 @@ def timed(made: Bench, into: list[float]) -> Callable[[Candidates], FilterAnswer
         begin = time.perf_counter()
         found = made.verbs.filter(request)
         into.append(time.perf_counter() - begin)
-        made.ledger.end(request.pod.metadata.key, request.pod.metadata.uid)
+        asyncio.get_running_loop().call_soon(made.ledger.end, request.pod.metadata.key, request.pod.metadata.uid)
         return found
 
     return measured

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import aiohttp
 import pytest
-from aiohttp.test_utils import TestClient, TestServer
 from gpuyard.extender import app
 from gpuyard.extender.app import CUT_OFF, STALE, STARTING, Extender, Options
 from gpuyard.extender.config import ExtenderConfig
@@ -131,7 +131,7 @@ async def unfinished(begun: asyncio.Event) -> AsyncIterator[bytes]:
     await asyncio.Event().wait()
 
 
-async def answered(client: TestClient[Any, Any], verb: str, body: object) -> object:
+async def answered(client: aiohttp.ClientSession, verb: str, body: bytes | AsyncIterator[bytes]) -> object:
     response = await client.post(f"/scheduler/{verb}", data=body)
     return await response.json()
 
@@ -141,7 +141,8 @@ async def test_the_planner_gives_way_to_a_filter_that_has_begun_but_not_to_a_bin
     made.serving = True
     made.binder.client = cast("Client", api)
     body = b'{"PodName": "p", "PodNamespace": "ns", "PodUID": "u", "Node": "n1"}'
-    async with TestClient(TestServer(made.web)) as client:
+    served = made.server.listening(0, "127.0.0.1")
+    async with served as port, aiohttp.ClientSession(f"http://127.0.0.1:{port}") as client:
         binding = asyncio.create_task(answered(client, "bind", body))
         await asyncio.wait_for(api.asked.wait(), 30)
         assert made._calls() == 0
