@@ -8,9 +8,11 @@ import pytest
 from gpuyard.common.kube.access import Access, Authorization
 from gpuyard.common.kube.client import Client, Patch, Selector, Timeouts
 from gpuyard.common.kube.errors import ApiError, FencedError, UnreachableError
+from gpuyard.common.kube.forms import JSON, Form
+from gpuyard.common.kube.protobuf import PROTOBUF
 from gpuyard.common.kube.resources import NODES, PODS, Resource
 
-from tests.common.kube.wire import Answer, Wire, client_of, refusal
+from tests.common.kube.wire import Answer, Wire, client_of, refusal, status_of
 
 POD = PODS.named("p", "ns")
 
@@ -187,7 +189,7 @@ async def test_each_event_moves_the_idle_time_on(wire: Wire) -> None:
     lines: list[bytes] = []
 
     async def listen(client: Client) -> None:
-        async for some in client.watch(PODS.within(), {"resourceVersion": "100"}):
+        async for _, some in client.watch(PODS.within(), {"resourceVersion": "100"}):
             lines.extend(some)
 
     async with client_of(wire, idle=1) as client, asyncio.TaskGroup() as group:
@@ -200,8 +202,32 @@ async def test_each_event_moves_the_idle_time_on(wire: Wire) -> None:
 async def test_a_watch_line_of_five_mebibytes_arrives_whole(wire: Wire, client: Client) -> None:
     await wire.put("big", padding="x" * (5 << 20))
     watch = client.watch(PODS.within(), {"resourceVersion": "100"})
-    assert await anext(watch) == []
-    assert len((await anext(watch))[0]) > 5 << 20
+    assert await anext(watch) == (JSON, [])
+    _, (line,) = await anext(watch)
+    assert len(line) > 5 << 20
+
+
+async def test_a_watch_asks_for_its_forms_the_best_first(wire: Wire, client: Client) -> None:
+    assert (await anext(client.watch(PODS.within(), {"resourceVersion": "100"}, (PROTOBUF, JSON))))[0] is JSON
+    assert wire.watches()[0].headers["Accept"] == "application/vnd.kubernetes.protobuf, application/json"
+    await client.get(POD)
+    assert wire.requests[-1].headers["Accept"] == "application/json"
+
+
+@pytest.mark.parametrize("wished", [(JSON,), (PROTOBUF, JSON)])
+@pytest.mark.parametrize("body", [refusal(429, "TooManyRequests", "later", retry_after=7).body, b"too many"])
+async def test_a_refused_watch_says_why_in_any_form(
+    wire: Wire, client: Client, wished: list[Form], body: bytes
+) -> None:
+    answer = Answer(429, status_of(body) if wished[0] is PROTOBUF else body, {"Content-Type": wished[0].media})
+    wire.answers.append(answer)
+    with pytest.raises(ApiError) as caught:
+        await anext(client.watch(PODS.within(), {}, wished))
+    told = caught.value
+    if body.startswith(b"{"):
+        assert (told.status, told.reason, told.message, told.retry_after) == (429, "TooManyRequests", "later", 7)
+    else:
+        assert (told.status, told.message) == (429, "too many")
 
 
 async def test_an_object_of_five_mebibytes_is_read(wire: Wire, client: Client) -> None:

@@ -10,6 +10,7 @@ import pytest
 from gpuyard.common.kube.changes import Batch
 from gpuyard.common.kube.client import Client
 from gpuyard.common.kube.objects import Meta
+from gpuyard.common.kube.protobuf import PROTOBUF
 from gpuyard.common.kube.reflector import Reflector, Tuning
 from gpuyard.common.kube.resources import PODS
 
@@ -31,7 +32,10 @@ class Watched:
         self.reports: list[str] = []
         self.delivered: list[Batch[Pod]] = []
         chance = options.pop("chance", lambda: 1.0)
-        self.reflector = Reflector(client, PODS.within(), DECODER, chance=chance, report=self.reports.append, **options)
+        better = {PROTOBUF: DECODER.decode}
+        self.reflector = Reflector(
+            client, PODS.within(), DECODER, better=better, chance=chance, report=self.reports.append, **options
+        )
         self.reflector.subscribe(self.delivered.append)
 
     @property
@@ -396,3 +400,48 @@ async def test_a_kind_that_must_be_there_is_waited_for(wire: Wire) -> None:
         assert "could not find" in watched.reports[0]
         await watched.reflector.wait_synced()
         assert watched.reflector.counts.lists == 2
+
+
+@pytest.fixture
+def in_protobuf(wire: Wire) -> None:
+    """The API server writes watches in the better form that it is asked for."""
+    wire.protobuf = True
+
+
+@pytest.mark.usefixtures("in_protobuf")
+async def test_events_in_a_better_form_change_the_store_alike(wire: Wire, client: Client) -> None:
+    await wire.put("a", size=1)
+    async with running(client) as watched:
+        await wire.until_watched()
+        await wire.put("b", size=2)
+        await wire.bookmark()
+        await wire.put("a", size=3)
+        await wire.remove("b")
+        await watched.until_sizes(a=3)
+        assert watched.told()[1:] == [(None, "uid-b"), ("uid-a", "uid-a"), ("uid-b", None)]
+        assert len(wire.lists()) == 1
+
+
+@pytest.mark.usefixtures("in_protobuf")
+async def test_a_compacted_log_leads_to_a_list_in_a_better_form_too(wire: Wire, client: Client) -> None:
+    await wire.put("a", size=1)
+    async with running(client) as watched:
+        await wire.until_watched()
+        wire.lose("a")
+        wire.compact()
+        await wire.end_watches()
+        await watched.until_sizes()
+        assert any("old (410 Expired)" in report for report in watched.reports)
+
+
+@pytest.mark.usefixtures("in_protobuf")
+@pytest.mark.parametrize("line", [b"oops", b'{"type": "ADDED", "object": [1, 2]}'])
+async def test_what_cannot_be_opened_or_read_in_a_better_form_leads_to_a_list(
+    wire: Wire, client: Client, line: bytes
+) -> None:
+    async with running(client) as watched:
+        await wire.until_watched()
+        wire.version += 1
+        await wire.line(line)
+        await watched.until(lambda: len(wire.lists()) == 2)
+        assert any("no event" in report for report in watched.reports)

@@ -14,7 +14,9 @@ import msgspec
 from aiohttp import web
 from gpuyard.common.kube.access import Access
 from gpuyard.common.kube.client import Client, Timeouts
+from gpuyard.common.kube.protobuf import PROTOBUF
 from gpuyard.common.kube.resources import PODS
+from gpuyard.common.kube.watch_pb2 import Extension, Status, StatusDetails, Unknown, WatchEvent
 
 Json = dict[str, Any]
 POD_LIST = PODS.within().path
@@ -52,6 +54,32 @@ def refusal(status: int, reason: str, message: str = "no", retry_after: int = 0,
     return Answer(status, msgspec.json.encode(told), {"Retry-After": str(header)} if header else {})
 
 
+def wrapped(inner: bytes) -> bytes:
+    """An object in protobuf, as the API server sends each."""
+    return b"k8s\0" + Unknown(raw=inner).SerializeToString()
+
+
+def status_of(body: bytes) -> bytes:
+    """A `Status` that is given as JSON; what is none as it is."""
+    if not body.startswith(b"{"):
+        return body
+    told = msgspec.json.decode(body)
+    patience = told.get("details", {}).get("retryAfterSeconds", 0)
+    details = StatusDetails(retry_after_seconds=patience)
+    told = Status(code=told["code"], reason=told.get("reason"), message=told.get("message"), details=details)
+    return wrapped(told.SerializeToString())
+
+
+def framed(line: bytes) -> bytes:
+    """An event that is given as JSON, as a frame of a protobuf watch; what is no event becomes a frame that is none."""
+    if line.startswith(b"{"):
+        event = msgspec.json.decode(line)
+        inner = msgspec.json.encode(event["object"])
+        raw = status_of(inner) if event["type"] == "ERROR" else wrapped(inner)
+        line = WatchEvent(type=event["type"], object=Extension(raw=raw)).SerializeToString()
+    return len(line).to_bytes(4, "big") + line
+
+
 class Wire:
     """Pods by name, a log of events for watches, and the next answers to give instead."""
 
@@ -63,6 +91,8 @@ class Wire:
         self.answers: deque[Answer] = deque()
         self.no_watches: Answer | None = None
         self.watching = 0
+        self.protobuf = False
+        """Whether watches are answered in protobuf; the objects inside stay JSON, which no form opens."""
         self.url = ""
         self._log: list[tuple[int, bytes]] = []
         self._moved = asyncio.Condition()
@@ -150,23 +180,26 @@ class Wire:
         return {"metadata": meta, "items": items[start : start + limit]}
 
     async def _watch(self, request: web.Request, version: int) -> web.StreamResponse:
-        response = web.StreamResponse()
+        response = web.StreamResponse(headers={"Content-Type": PROTOBUF.media} if self.protobuf else None)
         await response.prepare(request)
         if version < self.compacted:
             gone = msgspec.json.encode(
                 {"type": "ERROR", "object": {"code": 410, "reason": "Expired", "message": "old"}}
             )
-            await response.write(gone + b"\n")
+            await response.write(self._written(gone))
             return response
         self.watching += 1
         try:
             async for line in self._since(version):
-                await response.write(line + b"\n")
+                await response.write(self._written(line))
         finally:
             self.watching -= 1
         if self._cut and request.transport:
             request.transport.abort()
         return response
+
+    def _written(self, line: bytes) -> bytes:
+        return framed(line) if self.protobuf else line + b"\n"
 
     async def _since(self, version: int) -> AsyncIterator[bytes]:
         era, sent = self._era, 0

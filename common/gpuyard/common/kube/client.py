@@ -6,7 +6,7 @@ A client never retries and never hides an answer: callers know what a repetition
 
 import io
 import socket
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from copy import copy
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ import aiohttp
 import msgspec
 from gpuyard.common.kube.access import Access
 from gpuyard.common.kube.errors import FencedError, UnreachableError, api_error
-from gpuyard.common.kube.lines import LineCutter
+from gpuyard.common.kube.forms import JSON, Form
 from gpuyard.common.kube.resources import Address
 from gpuyard.common.version import __version__
 from yarl import URL
@@ -93,10 +93,20 @@ class _Request:
     params: Mapping[str, str]
     body: object = None
     content_type: str = "application/json"
+    forms: Sequence[Form] = (JSON,)
 
     @property
     def about(self) -> str:
         return f"{self.method} {self.address.about}"
+
+    def headers(self) -> dict[str, str]:
+        """What is sent, and in which forms the answer may come, the best first."""
+        accepted = {"Accept": ", ".join(form.media for form in self.forms)}
+        return accepted if self.body is None else accepted | {"Content-Type": self.content_type}
+
+    def form_of(self, response: aiohttp.ClientResponse) -> Form:
+        """The form in which the answer did come; who does not know the one wished for speaks JSON."""
+        return next((form for form in self.forms if form.media == response.content_type), JSON)
 
 
 class Client:
@@ -114,7 +124,7 @@ class Client:
             # Every watch holds a connection, so their number is not limited.
             connector=aiohttp.TCPConnector(limit=0, socket_factory=_socket),
             # A compressed list costs both sides more time than the bytes do between machines of one cluster.
-            headers={"User-Agent": self._agent, "Accept": "application/json", "Accept-Encoding": "identity"},
+            headers={"User-Agent": self._agent, "Accept-Encoding": "identity"},
             read_bufsize=1 << 20,
         )
         return self
@@ -206,19 +216,25 @@ class Client:
         async with self._open(request) as response:
             return await response.read()
 
-    async def watch(self, address: Address, params: Mapping[str, str]) -> AsyncGenerator[list[bytes], None]:
-        """The lines of a watch as they arrive, those of one network read together; first none, when the watch stands.
+    async def watch(
+        self, address: Address, params: Mapping[str, str], forms: Sequence[Form] = (JSON,)
+    ) -> AsyncGenerator[tuple[Form, list[bytes]], None]:
+        """The events of a watch as they arrive, unopened, and their form: of `forms`, the best first, or JSON.
+
+        Those of one network read come together; first there are none, when the watch stands.
 
         Close it when you leave it early. Ends when the server ends it; raises `UnreachableError` when nothing came for
         the idle time.
         """
         limit = aiohttp.ClientTimeout(total=None, sock_connect=self._timeouts.connect, sock_read=self._timeouts.idle)
-        cutter = LineCutter()
-        async with self._open(_Request("GET", address, limit, {**params, "watch": "true"})) as response:
-            yield []
+        request = _Request("GET", address, limit, {**params, "watch": "true"}, forms=forms)
+        async with self._open(request) as response:
+            form = request.form_of(response)
+            cutter = form.cutter()
+            yield form, []
             async for chunk in response.content.iter_any():
-                if lines := cutter.feed(chunk):
-                    yield lines
+                if frames := cutter.feed(chunk):
+                    yield form, frames
 
     @asynccontextmanager
     async def _open(self, request: _Request) -> AsyncIterator[aiohttp.ClientResponse]:
@@ -233,7 +249,7 @@ class Client:
                 URL(self.access.server + request.address.path, encoded=True),
                 params=request.params,
                 data=_encoded(request.body),
-                headers=headers if request.body is None else headers | {"Content-Type": request.content_type},
+                headers=headers | request.headers(),
                 ssl=self.access.tls if self.access.tls is not None else True,
                 server_hostname=self.access.server_name,
                 proxy=self.access.proxy,
@@ -251,7 +267,8 @@ class Client:
         if response.status == HTTPStatus.UNAUTHORIZED:
             self.access.authorization.forget()
         retry_after = response.headers.get("Retry-After", "")
-        raise api_error(request.about, response.status, await response.read(), retry_after)
+        body = request.form_of(response).status(await response.read())
+        raise api_error(request.about, response.status, body, retry_after)
 
 
 def _encoded(body: object) -> bytes | io.BytesIO | None:

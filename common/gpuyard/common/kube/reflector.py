@@ -14,30 +14,26 @@ the last good one in place. Between attempts there is a back-off, reset by each 
 import asyncio
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
-from typing import Generic, NoReturn
+from types import MappingProxyType
+from typing import Generic, NoReturn, Protocol, TypeVar
 
 import msgspec
 from gpuyard.common.kube.backoff import Backoff
 from gpuyard.common.kube.changes import Batch, Change, T
 from gpuyard.common.kube.client import EVERYTHING, Client, Selector
 from gpuyard.common.kube.errors import ApiError, KubeError, UnreachableError, api_error
+from gpuyard.common.kube.forms import JSON, Form, Unread
 from gpuyard.common.kube.objects import Bare, Identity
 from gpuyard.common.kube.resources import Address
 from gpuyard.common.logs import get_logger
 
+T_co = TypeVar("T_co", covariant=True)
+
 log = get_logger()
 _BARE = msgspec.json.Decoder(Bare)
-
-
-class _Event(msgspec.Struct):
-    type: str
-    object: msgspec.Raw
-
-
-_EVENT = msgspec.json.Decoder(_Event)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,19 +67,28 @@ def warn(problem: str) -> None:
     log.warning("watch", reason=problem)
 
 
+class Decoder(Protocol[T_co]):
+    """What reads an object from JSON, as `msgspec.json.Decoder` does."""
+
+    def decode(self, raw: Unread, /) -> T_co:
+        """The object; raises `msgspec.DecodeError`."""
+
+
 class Reflector(Generic[T]):
     """A cache of one collection. `store` maps `namespace/name` to the typed object; read it, never write it.
 
     Subscribe before `run` is started, so that the first batch is the whole list. With `absent` the kind need not be
     there, or not be ours to read: then the cache is empty, and `absent` is called whenever the server says so.
+    A watch may come in a form that is `better` than JSON, where that is given with what reads an object in it.
     """
 
     def __init__(  # noqa: PLR0913 - what it follows and how, and its chance and clock
         self,
         client: Client,
         address: Address,
-        decoder: msgspec.json.Decoder[T],
+        decoder: Decoder[T],
         *,
+        better: Mapping[Form, Callable[[Unread], T]] = MappingProxyType({}),
         selector: Selector = EVERYTHING,
         tuning: Tuning = TUNING,
         report: Callable[[str], None] = lambda _: None,
@@ -98,7 +103,7 @@ class Reflector(Generic[T]):
         self.counts = Counts()
         self.problem = "not listed yet"
         self._client = client
-        self._decoder = decoder
+        self._forms = {**better, JSON: decoder.decode}
         self._selector = selector
         self._tuning = tuning
         self._report = report
@@ -204,24 +209,24 @@ class Reflector(Generic[T]):
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(int(self._tuning.watch * (1 - self._chance() / 5))),
         }
-        async with aclosing(self._client.watch(self.address, params)) as watch:
-            async for lines in watch:
-                self._take(lines)
-                if lines:
+        async with aclosing(self._client.watch(self.address, params, tuple(self._forms))) as watch:
+            async for form, frames in watch:
+                self._take(form, frames)
+                if frames:
                     heard = True
                     # Not earlier: where only lists are allowed, that would be one after the other without a pause.
                     self._backoff.reset()
         if not heard and self._clock() - started < 1:
             raise UnreachableError(f"{self.address.about}: the watch ended as soon as it began")
 
-    def _take(self, lines: list[bytes]) -> None:
+    def _take(self, form: Form, frames: list[bytes]) -> None:
         """Take the events of one network read in, as one batch; those before a bad one still count."""
         changes: list[Change[T]] = []
         self._heard = self._clock()
         self._tell("")
         try:
-            for line in lines:
-                changes += self._event(line)
+            for frame in frames:
+                changes += self._event(form, frame)
         except msgspec.DecodeError as error:
             self._version = ""
             raise UnreachableError(f"{self.address.about}: the watch sent what is no event: {error}") from None
@@ -229,11 +234,11 @@ class Reflector(Generic[T]):
             if changes:
                 self._deliver(Batch(changes))
 
-    def _event(self, line: bytes) -> list[Change[T]]:
-        event = _EVENT.decode(line)
+    def _event(self, form: Form, frame: bytes) -> list[Change[T]]:
+        event = form.event(frame)
         if event.type == "ERROR":
             raise api_error(f"watch of {self.address.about}", 0, bytes(event.object))
-        meta, new = self._read_object(event.object)
+        meta, new = self._read_object(event.object, form)
         self._version = meta.resource_version or self._version
         if event.type == "BOOKMARK":
             return []
@@ -248,10 +253,10 @@ class Reflector(Generic[T]):
             change for meta, new in read.values() for change in self._put(meta, new)
         ]
 
-    def _read_object(self, raw: msgspec.Raw) -> tuple[Identity, T | None]:
+    def _read_object(self, raw: Unread, form: Form = JSON) -> tuple[Identity, T | None]:
         """The object's name and version, and the object, or None if only those can be read."""
         try:
-            new = self._decoder.decode(raw)
+            new = self._forms[form](raw)
         except msgspec.ValidationError as error:
             meta = _BARE.decode(raw).metadata
             if meta.name:
