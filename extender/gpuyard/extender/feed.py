@@ -13,6 +13,7 @@ import msgspec
 from gpuyard.common.kube import resources
 from gpuyard.common.kube.changes import Batch
 from gpuyard.common.kube.client import Client
+from gpuyard.common.kube.protobuf import PROTOBUF
 from gpuyard.common.kube.reflector import Reflector
 from gpuyard.engine import model
 from gpuyard.engine.kube import nodes, objects, queues
@@ -22,6 +23,7 @@ from gpuyard.extender.ledger import Ledger, Phase, Sighting
 from gpuyard.extender.objects import Namespace, Node, Pod, PodDisruptionBudget, PodGroup, PodOwner, PriorityClass, Queue
 from gpuyard.extender.owners import KINDS, LWS
 from gpuyard.extender.queue_faults import LAST_GOOD, QueueFault, last_good
+from gpuyard.extender.reading import JsonPods, read_pod
 from gpuyard.extender.translate import Complaints, Translator
 
 Report = Callable[[str], None]
@@ -55,13 +57,13 @@ class Feed:
             (resources.NAMESPACES, Namespace, self.namespaces),
             (resources.DISRUPTION_BUDGETS, PodDisruptionBudget, self.budgets),
             (resources.NODES, Node, self.nodes),
-            (resources.PODS, Pod, self.pods),
         ]
         made = []
         for resource, kind, reader in kinds:
             reflector = Reflector[Any](client, resource.within(), msgspec.json.Decoder(kind), report=self._report)
             reflector.subscribe(reader)
             made.append(reflector)
+        made.append(self._follow_pods(client))
         self._owners = {kind: self._follow(client, kind) for kind in KINDS}
         self._translator.owners.followed = KINDS.keys()
         self._caches = [*self._owners.values(), *made]
@@ -74,6 +76,13 @@ class Feed:
         for cache in self._caches:
             found.setdefault(cache.address.about, set()).update(cache.unreadable)
         return {kind: len(names) for kind, names in found.items()}
+
+    def _follow_pods(self, client: Client) -> Reflector[Pod]:
+        """The watch for pods, of which there are many events; the API server has them in protobuf for others, too."""
+        better = {PROTOBUF: read_pod}
+        reflector = Reflector(client, resources.PODS.within(), JsonPods(), better=better, report=self._report)
+        reflector.subscribe(self.pods)
+        return reflector
 
     def _follow(self, client: Client, kind: str) -> Reflector[PodOwner]:
         """The watch for owners of one kind; few clusters have all of them."""

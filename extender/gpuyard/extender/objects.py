@@ -38,13 +38,20 @@ class PodStatus(objects.PodStatus, rename="camel"):
     """`status` of a Pod with kube-scheduler's word on it."""
 
     conditions: list[PodCondition] | None = None
+    # Nobody here asks which device a container got: passed over, under names that no field has.
+    container_statuses: None = msgspec.field(name="(container)", default=None)
+    init_container_statuses: None = msgspec.field(name="(init)", default=None)
+
+
+class Given(msgspec.Struct, frozen=True):
+    """Something that is there; what it says does not matter."""
 
 
 class Volume(msgspec.Struct, rename="camel"):
     """An entry of `spec.volumes`: whether it has to be bound first."""
 
-    persistent_volume_claim: object = None
-    ephemeral: object = None
+    persistent_volume_claim: Given | None = None
+    ephemeral: Given | None = None
 
 
 class PodSpec(objects.PodSpec, rename="camel"):

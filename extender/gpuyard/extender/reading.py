@@ -1,0 +1,169 @@
+"""Reads pods as the API server writes them, in JSON and in protobuf, to the same values.
+
+Most of what a pod says it says as thousands of others do: resources, tolerations, labels, conditions, owners, times.
+Such parts are read once and found by their bytes from then on, so that pods share them; that is quicker, and no pod
+keeps the whole answer of the API server in memory, as undecoded parts of it would.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from time import gmtime, strftime
+
+import msgspec
+from gpuyard.common.kube.forms import Unread
+from gpuyard.common.kube.protobuf import as_json, parsed
+from gpuyard.engine.kube.objects import NO_BYTES, Container, Notes, Requests, Resources, SchedulingGate
+from gpuyard.extender import pod_pb2 as wire
+from gpuyard.extender.objects import Given, Meta, Owner, Pod, PodCondition, PodSpec, PodStatus, Volume
+
+_shared = lru_cache(maxsize=1 << 11)
+_GIVEN = Given()
+_NOTES = {field.encode_name: field.name for field in msgspec.structs.fields(Notes)}
+_POD = msgspec.json.Decoder(Pod)
+
+
+class JsonPods:
+    """What reads a pod from JSON."""
+
+    def decode(self, raw: Unread, /) -> Pod:
+        """The pod, on its own: its undecoded parts would keep all of `raw` in memory."""
+        pod = _POD.decode(raw)
+        if pod.spec is not None:
+            pod.spec.affinity = _part(bytes(pod.spec.affinity))
+            pod.spec.tolerations = _part(bytes(pod.spec.tolerations))
+        return pod
+
+
+def read_pod(raw: Unread) -> Pod:
+    """A pod from protobuf."""
+    pod = parsed(wire.Pod, raw)
+    return Pod(
+        api_version="v1",
+        kind="Pod",
+        metadata=_meta(pod.metadata),
+        spec=_spec(pod.spec),
+        status=_status(pod.status),
+    )
+
+
+def _meta(meta: wire.Meta) -> Meta:
+    notes = meta.annotations
+    return Meta(
+        name=meta.name or None,
+        namespace=meta.namespace or None,
+        uid=meta.uid,
+        labels=dict(map(_label, meta.labels)) or None,
+        annotations=Notes(**{_NOTES[key]: notes[key] for key in notes if key in _NOTES}) if notes else None,
+        creation_timestamp=_time(meta.creation_timestamp),
+        deletion_timestamp=_time(meta.deletion_timestamp),
+        owner_references=list(map(_owner, meta.owner_references)) or None,
+        resource_version=meta.resource_version,
+    )
+
+
+def _spec(spec: wire.PodSpec) -> PodSpec:
+    return PodSpec(
+        containers=_containers(spec.containers),
+        init_containers=_containers(spec.init_containers),
+        overhead=_amounts(spec.overhead),
+        node_name=spec.node_name or None,
+        scheduler_name=spec.scheduler_name or None,
+        scheduling_gates=[SchedulingGate(gate.name) for gate in spec.scheduling_gates] or None,
+        priority_class_name=spec.priority_class_name or None,
+        priority=spec.priority if spec.HasField("priority") else None,
+        node_selector=dict(spec.node_selector) or None,
+        affinity=_affinity(spec.affinity) if spec.HasField("affinity") else NO_BYTES,
+        tolerations=_tolerations(tuple(spec.tolerations)),
+        volumes=list(map(_volume, spec.volumes)) or None,
+    )
+
+
+def _status(status: wire.PodStatus) -> PodStatus:
+    return PodStatus(
+        phase=status.phase or None,
+        start_time=_time(status.start_time),
+        nominated_node_name=status.nominated_node_name or None,
+        conditions=list(map(_condition, status.conditions)) or None,
+    )
+
+
+def _containers(containers: Iterable[wire.Container]) -> tuple[Container, ...] | None:
+    return tuple(_container(each.resources, each.restart_policy) for each in containers) or None
+
+
+def _volume(volume: wire.Volume) -> Volume:
+    source = volume.source
+    return Volume(
+        persistent_volume_claim=_GIVEN if source.HasField("persistent_volume_claim") else None,
+        ephemeral=_GIVEN if source.HasField("ephemeral") else None,
+    )
+
+
+def _amounts(amounts: Mapping[str, wire.Quantity]) -> Requests | None:
+    """What of these resources is counted."""
+    if not amounts:
+        return None
+    gpu, cpu, memory = (amounts[name].text if name in amounts else None for name in ("nvidia.com/gpu", "cpu", "memory"))
+    return Requests(gpu, cpu, memory)
+
+
+# --- what pods share --------------------------------------------------------------------------------------------------
+
+
+@_shared
+def _part(raw: bytes) -> msgspec.Raw:
+    return msgspec.Raw(raw) if raw else NO_BYTES
+
+
+@_shared
+def _label(raw: bytes) -> tuple[str, str]:
+    label = parsed(wire.Label, raw)
+    return label.key, label.value
+
+
+@_shared
+def _owner(raw: bytes) -> Owner:
+    owner = parsed(wire.Owner, raw)
+    return Owner(
+        kind=owner.kind,
+        name=owner.name,
+        uid=owner.uid,
+        controller=owner.controller if owner.HasField("controller") else None,
+        api_version=owner.api_version,
+    )
+
+
+@_shared
+def _time(raw: bytes) -> str | None:
+    """As text; a time that is there and says nothing is null in JSON."""
+    time = parsed(wire.Time, raw)
+    return strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(time.seconds)) if time.HasField("seconds") else None
+
+
+@_shared
+def _container(resources: bytes, restart_policy: str) -> Container:
+    read = parsed(wire.Resources, resources)
+    return Container(Resources(_amounts(read.requests), _amounts(read.limits)), restart_policy or None)
+
+
+@_shared
+def _condition(raw: bytes) -> PodCondition:
+    condition = parsed(wire.Condition, raw)
+    return PodCondition(
+        type=condition.type,
+        status=condition.status,
+        message=condition.message or None,
+        last_transition_time=_time(condition.last_transition_time),
+    )
+
+
+@_shared
+def _affinity(raw: bytes) -> msgspec.Raw:
+    return msgspec.Raw(as_json(parsed(wire.Affinity, raw)))
+
+
+@_shared
+def _tolerations(raw: tuple[bytes, ...]) -> msgspec.Raw:
+    if not raw:
+        return NO_BYTES
+    return msgspec.Raw(b"[" + b",".join(as_json(parsed(wire.Toleration, each)) for each in raw) + b"]")

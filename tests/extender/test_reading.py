@@ -1,0 +1,168 @@
+"""A pod is the same whether the API server wrote it in JSON or in protobuf."""
+
+import sys
+from time import gmtime, strftime
+from typing import Any
+
+import msgspec
+import pytest
+from gpuyard.engine.kube.objects import NO_BYTES
+from gpuyard.extender.objects import Pod, PodSpec
+from gpuyard.extender.reading import JsonPods, read_pod
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.extender.builders import pod
+from tests.extender.protopods import in_protobuf
+
+Json = dict[str, Any]
+Made = st.SearchStrategy[Json]
+
+
+def made(needed: dict[str, st.SearchStrategy[Any]], **optional: st.SearchStrategy[Any]) -> Made:
+    return st.fixed_dictionaries(needed, optional=optional)
+
+
+def some(thing: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
+    """What is empty the API server leaves out in both forms."""
+    return st.lists(thing, min_size=1, max_size=3)
+
+
+NAMES = st.sampled_from(["a", "b.example.com/c", "gpu-fraction", "pod-group-name", "nvidia.com/gpu"])
+TEXTS = st.sampled_from(["a", "team-b", "<&>", "ü — ✓", "\u2028", 'say "no"\n'])
+TIMES = st.integers(0, 2**33).map(lambda at: strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(at)))
+AMOUNTS = st.dictionaries(
+    st.sampled_from(["nvidia.com/gpu", "cpu", "memory", "ephemeral-storage"]),
+    st.sampled_from(["0", "1", "100m", "1500u", "3Gi", "1e3", "128974848", "12500m"]),
+    min_size=1,
+)
+LABELS = st.dictionaries(NAMES, st.just("") | TEXTS, min_size=1)
+
+REQUIREMENT = made({"key": NAMES, "operator": st.sampled_from(["In", "Exists", "Gt"])}, values=some(TEXTS))
+SELECTOR = made({}, matchLabels=LABELS, matchExpressions=some(REQUIREMENT))
+NODE_TERM = made({}, matchExpressions=some(REQUIREMENT), matchFields=some(REQUIREMENT))
+POD_TERM = made(
+    {"topologyKey": NAMES},
+    labelSelector=SELECTOR,
+    namespaces=some(NAMES),
+    namespaceSelector=SELECTOR,
+    matchLabelKeys=some(NAMES),
+    mismatchLabelKeys=some(NAMES),
+)
+
+
+def rules(required: st.SearchStrategy[Any], wish: str, term: Made) -> Made:
+    """The two parts that each kind of affinity has."""
+    return made(
+        {},
+        requiredDuringSchedulingIgnoredDuringExecution=required,
+        preferredDuringSchedulingIgnoredDuringExecution=some(made({"weight": st.integers(1, 100), wish: term})),
+    )
+
+
+NEIGHBOURS = rules(some(POD_TERM), "podAffinityTerm", POD_TERM)
+AFFINITY = made(
+    {},
+    nodeAffinity=rules(made({"nodeSelectorTerms": some(NODE_TERM)}), "preference", NODE_TERM),
+    podAffinity=NEIGHBOURS,
+    podAntiAffinity=NEIGHBOURS,
+)
+TOLERATION = made({}, key=NAMES, operator=NAMES, value=TEXTS, effect=NAMES, tolerationSeconds=st.integers(-1, 2**40))
+CONTAINER = made(
+    {"name": NAMES, "resources": made({}, limits=AMOUNTS, requests=AMOUNTS)}, restartPolicy=st.just("Always")
+)
+OWNER = made({"kind": NAMES, "name": NAMES, "uid": NAMES, "apiVersion": NAMES}, controller=st.booleans())
+CLAIM = made({}, persistentVolumeClaim=st.just({"claimName": "c"}), ephemeral=st.just({}), emptyDir=st.just({}))
+CONDITION = made({"type": NAMES, "status": NAMES, "lastTransitionTime": st.none() | TIMES}, message=TEXTS)
+PODS = made(
+    {
+        "metadata": made(
+            {"name": NAMES, "uid": NAMES, "resourceVersion": NAMES},
+            namespace=NAMES,
+            creationTimestamp=st.none() | TIMES,
+            deletionTimestamp=TIMES,
+            labels=LABELS,
+            annotations=LABELS,
+            ownerReferences=some(OWNER),
+        ),
+        "spec": made(
+            {"containers": st.none() | some(CONTAINER)},
+            volumes=some(CLAIM),
+            initContainers=some(CONTAINER),
+            nodeSelector=LABELS,
+            nodeName=NAMES,
+            affinity=AFFINITY,
+            schedulerName=NAMES,
+            tolerations=some(TOLERATION),
+            priorityClassName=NAMES,
+            priority=st.integers(-(2**31), 2**31 - 1),
+            overhead=AMOUNTS,
+            schedulingGates=some(made({"name": NAMES})),
+        ),
+        "status": made(
+            {},
+            phase=NAMES,
+            startTime=TIMES,
+            nominatedNodeName=NAMES,
+            conditions=some(CONDITION),
+            containerStatuses=some(made({"name": NAMES})),
+        ),
+    }
+)
+
+
+def in_json(thing: Json) -> Pod:
+    return JsonPods().decode(msgspec.json.encode({"apiVersion": "v1", "kind": "Pod"} | thing))
+
+
+def spec_of(seen: Pod) -> PodSpec:
+    assert seen.spec is not None
+    return seen.spec
+
+
+def opened(seen: Pod) -> tuple[Pod, object, object]:
+    """The pod, and beside it what it keeps as JSON, in which the order of fields says nothing."""
+    spec = spec_of(seen)
+    bare = msgspec.structs.replace(spec, affinity=NO_BYTES, tolerations=NO_BYTES)
+    affinity, tolerations = bytes(spec.affinity) or b"null", bytes(spec.tolerations) or b"null"
+    return msgspec.structs.replace(seen, spec=bare), msgspec.json.decode(affinity), msgspec.json.decode(tolerations)
+
+
+@given(PODS)
+def test_a_pod_reads_alike_in_both_forms(thing: Json) -> None:
+    assert opened(read_pod(in_protobuf(thing))) == opened(in_json(thing))
+
+
+@pytest.mark.parametrize(
+    ("spec", "affinity", "tolerations"),
+    [
+        ({"affinity": {"podAffinity": {}}}, '{"podAffinity":{}}', ""),
+        ({"affinity": {}}, "{}", ""),
+        ({"tolerations": [{"tolerationSeconds": 0, "key": "k"}]}, "", '[{"key":"k","tolerationSeconds":0}]'),
+        ({"tolerations": [{"key": "<&>\u2028ü"}]}, "", r'[{"key":"\u003c\u0026\u003e\u2028ü"}]'),
+    ],
+)
+def test_what_stays_json_is_written_as_the_api_server_does(spec: Json, affinity: str, tolerations: str) -> None:
+    read = spec_of(read_pod(in_protobuf(pod("p", **spec))))
+    assert (bytes(read.affinity).decode(), bytes(read.tolerations).decode()) == (affinity, tolerations)
+
+
+@pytest.mark.parametrize("read", [in_json, lambda thing: read_pod(in_protobuf(thing))])
+def test_pods_share_what_they_have_in_common(read: Any) -> None:  # noqa: ANN401 - either way to read
+    first, second = (spec_of(read(pod(name, tolerations=[{"key": "k"}]))) for name in ("a", "b"))
+    assert first.tolerations is second.tolerations
+
+
+def test_a_pod_does_not_keep_the_answer_in_memory() -> None:
+    raw = msgspec.json.encode(pod("p", tolerations=[{"key": "k"}], affinity={"podAffinity": {}}))
+    before = sys.getrefcount(raw)
+    seen = JsonPods().decode(raw)
+    assert seen.spec is not None
+    assert sys.getrefcount(raw) == before
+
+
+def test_what_is_no_pod_is_refused() -> None:
+    with pytest.raises(msgspec.DecodeError, match="no Pod in protobuf"):
+        read_pod(b"\xff")
+    with pytest.raises(msgspec.DecodeError):
+        JsonPods().decode(b"\xff")
