@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import time
+from contextlib import aclosing
 
 import pytest
 from gpuyard.common.kube.access import Access, Authorization
@@ -208,7 +209,8 @@ async def test_a_watch_line_of_five_mebibytes_arrives_whole(wire: Wire, client: 
 
 
 async def test_a_watch_asks_for_its_forms_the_best_first(wire: Wire, client: Client) -> None:
-    assert (await anext(client.watch(PODS.within(), {"resourceVersion": "100"}, (PROTOBUF, JSON))))[0] is JSON
+    async with aclosing(client.watch(PODS.within(), {"resourceVersion": "100"}, (PROTOBUF, JSON))) as watch:
+        assert await anext(watch) == (JSON, [])
     assert wire.watches()[0].headers["Accept"] == "application/vnd.kubernetes.protobuf, application/json"
     await client.get(POD)
     assert wire.requests[-1].headers["Accept"] == "application/json"
