@@ -67,7 +67,7 @@ def test_large_clusters_are_looked_at_in_small_steps() -> None:
 def test_where_no_gate_lets_anybody_through_nobody_is_put_in_line() -> None:
     some = yard().nodes(1).queue("a", limit=8).running("a", 8).pending("a", 3)
     cycle = Cycle(some.snapshot(), Settings(phases=("preempt",)))
-    assert sum(1 for _ in cycle.steps()) == 2 * 3
+    assert sum(1 for _ in cycle.steps()) == 2 * 3 + 1
 
 
 def test_a_gang_over_two_nodes_counts_on_each_for_what_it_has_there() -> None:
@@ -83,3 +83,13 @@ def test_who_has_been_served_stands_in_no_line_of_later_phases() -> None:
     assert len(told.placed("a")) == 8
     assert "c-8" in told.evicted
     assert told.node("c-9") == "node-2"
+
+
+def test_a_gang_for_which_few_nodes_do_not_do_is_tried_on_longer_and_longer_rows_of_them() -> None:
+    """Only the last of nine nodes has the CPU for one of its pods."""
+    names = [f"node-{n}" for n in range(1, 10)]
+    some = yard().queue("a", quota=72).queue("b", quota=0)
+    for name in names:
+        some.node(name, cpu=100 if name == names[-1] else 60).running("b", on=name, shape=Shape(gpus=8, cpu=1))
+    sets = tried(some.gang("a", 2, name="wide", shape=Shape(gpus=8, cpu=100)), phases=("reclaim",))
+    assert [len(row) for row in sets if "b-1" in row][:5] == [1, 2, 3, 5, 9]

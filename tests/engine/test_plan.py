@@ -90,3 +90,15 @@ def test_only_a_workload_that_can_be_in_line_waits() -> None:
     some.pending("gone", name="stray").pending("a", name="fine")
     cycle = some.cycle(phases=())
     assert [team.workload.key for team in cycle.waiting()] == ["ns/fine", "ns/lost"]
+
+
+def test_few_places_change_between_two_pauses_even_for_a_large_gang_and_its_victims() -> None:
+    """Each change is an entry or three on the scratch; who is answered between two pauses waits for no more."""
+    some = yard().nodes(20).queue("a", quota=160).queue("b", weight=0).running("b", 160)
+    cycle = Cycle(some.gang("a", 20, gpus=8, name="wide").snapshot(), Settings())
+    before = most = 0
+    for _ in cycle.steps():
+        after = cycle.scratch.mark()
+        before, most = after, max(most, abs(after - before))
+    assert len(cycle.record.evictions) == 160
+    assert most <= 8

@@ -6,6 +6,7 @@ from gpuyard.engine.model import SCALE, Pod
 from gpuyard.engine.record import Record
 from gpuyard.engine.result import Action, Evict, Nominate
 from gpuyard.engine.scratch import Scratch
+from gpuyard.engine.stepwise import at_once
 
 from tests.engine.builders import yard
 
@@ -26,7 +27,7 @@ class Table:
         for pod in victims:
             self.scratch.evict(pod)
         self.scratch.nominate(self.a, "node-1", ())
-        self.record.commit("reclaim", self.scratch.team("ns/a-1"), [self.a], victims, before)
+        at_once(self.record.commit("reclaim", self.scratch.team("ns/a-1"), [self.a], victims, before))
 
     @property
     def actions(self) -> tuple[Action, ...]:
@@ -59,7 +60,7 @@ def test_an_eviction_tells_the_numbers_that_justified_it(table: Table) -> None:
 def test_who_is_given_his_own_place_back_later_was_never_evicted(table: Table) -> None:
     table.take(table.b0, table.b1)
     table.scratch.nominate(table.b1, "node-1", ())
-    table.record.commit("preempt", table.scratch.team("ns/b"), [table.b1], ())
+    at_once(table.record.commit("preempt", table.scratch.team("ns/b"), [table.b1], ()))
     assert [action.pod for action in table.actions] == ["ns/b-0", "ns/a-1"]
 
 
@@ -67,7 +68,7 @@ def test_who_finds_another_place_beside_a_later_victim_of_his_workload_is_told_o
     table.take(table.b0)
     table.scratch.evict(table.b1)
     table.scratch.nominate(table.b0, "node-2", ())
-    table.record.commit("consolidate", None, (), [table.b1])
+    at_once(table.record.commit("consolidate", None, (), [table.b1]))
     evict, nominate = table.actions[2:]
     assert (type(evict), evict.pod) == (Evict, "ns/b-1")
     assert (type(nominate), nominate.pod, nominate.node) == (Nominate, "ns/b-0", "node-2")
@@ -76,5 +77,5 @@ def test_who_finds_another_place_beside_a_later_victim_of_his_workload_is_told_o
 def test_a_promise_that_stands_is_not_told_again(table: Table) -> None:
     table.take(table.b0)
     before = table.actions
-    table.record.commit("consolidate", None, [table.a], ())
+    at_once(table.record.commit("consolidate", None, [table.a], ()))
     assert table.actions == before

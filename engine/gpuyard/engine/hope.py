@@ -4,9 +4,9 @@
 victims whether the pods could fit without them. Both only rule out: where they see hope, a trial decides.
 """
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 
-from gpuyard.engine.chunks import Chunk, Chunks
+from gpuyard.engine.chunks import Chunk, Chunks, freed_gpus
 from gpuyard.engine.model import Node, Pod, Shape
 from gpuyard.engine.placement import Nodes
 from gpuyard.engine.rooms import Room
@@ -15,10 +15,10 @@ from gpuyard.engine.scratch import Scratch
 Space = tuple[int, int, int, int]
 """Whole GPUs, millicores, bytes, pods."""
 
-_COUNTED = 16
+_COUNTED = 8
 """Nodes whose pods are counted between two pauses."""
 
-_COMPARED = 512
+_COMPARED = 128
 """Nodes that are compared between two pauses."""
 
 
@@ -30,10 +30,6 @@ def taken_by(shape: Shape, groups: int = 0) -> Space:
 def holds(space: Space, need: Space) -> bool:
     """Whether a space is enough."""
     return space[0] >= need[0] and space[1] >= need[1] and space[2] >= need[2] and space[3] >= need[3]
-
-
-def _less(space: Space, by: Space) -> Space:
-    return (space[0] - by[0], space[1] - by[1], space[2] - by[2], space[3] - by[3])
 
 
 def _more(space: Space, by: Space) -> Space:
@@ -69,14 +65,17 @@ class Clearing:
         return self._spaces
 
     def _space(self, node: Node) -> Space:
-        space = (node.gpus, node.cpu, node.memory, node.pods)
+        gpus, cpu, memory, pods = node.gpus, node.cpu, node.memory, node.pods
         workloads = self._scratch.snapshot.workloads
         for pod in self._scratch.snapshot.on_node.get(node.name, ()):
             workload = workloads.get(pod.workload)
             stays = workload is None or not (workload.preemptible and workload.governed)
             if pod.active and stays:
-                space = _less(space, taken_by(pod.shape))
-        return space
+                gpus -= pod.shape.gpus
+                cpu -= pod.shape.cpu
+                memory -= pod.shape.memory
+                pods -= 1
+        return (gpus, cpu, memory, pods)
 
 
 def _any_holds(spaces: Mapping[str, Space], need: Space, nodes: Nodes) -> Generator[None, None, bool]:
@@ -112,7 +111,7 @@ class Hope:
 
     def enough(self, chunks: Chunks) -> bool:
         """Whether it is worth a trial to take these chunks away."""
-        return not self._size or self.places(chunks) >= self._count
+        return self.lacking(chunks) <= 0
 
     def gains(self, node: str, chunk: Chunk) -> bool:
         """Whether one chunk more can make a difference on its node, with those told of before."""
@@ -124,16 +123,29 @@ class Hope:
         space = _more(_left(self._rooms[node]), freed)
         return holds(space, self._need) if self._by_room else space[0] >= self._size
 
-    def places(self, chunks: Chunks) -> int:
-        """For how many pods there would be whole GPUs without these chunks; for pods of one size in whole GPUs only."""
-        places = self._free
-        for node, gpus in freed_gpus(chunks).items():
-            room = self._rooms[node]
-            if room.node.open:
-                places += (room.later + gpus) // self._size - max(0, room.later) // self._size
-        if self._all_return:
-            places -= sum(pod.shape.gpus >= self._size for chunk in chunks for pod in chunk.pods)
-        return places
+    def lacking(self, chunks: Chunks) -> int:
+        """For how many pods whole GPUs would be missing without these chunks; only pods of one size are counted."""
+        if not self._size:
+            return 0
+        gained = sum(self._gain(node, gpus) for node, gpus in freed_gpus(chunks).items())
+        return self._count - self._free - gained + sum(map(self._returning, chunks))
+
+    def loss(self, chunk: Chunk, freed: Mapping[str, int]) -> int:
+        """For how many pods fewer there would be room if one of the chunks stayed that have freed so many GPUs."""
+        if not self._size:
+            return 0
+        stay = freed_gpus([chunk])
+        lost = sum(self._gain(node, freed[node]) - self._gain(node, freed[node] - gpus) for node, gpus in stay.items())
+        return lost - self._returning(chunk)
+
+    def _gain(self, node: str, freed: int) -> int:
+        """For how many pods more a node has whole GPUs once so many are freed."""
+        room = self._rooms[node]
+        return max(0, room.later + freed) // self._size - max(0, room.later) // self._size if room.node.open else 0
+
+    def _returning(self, chunk: Chunk) -> int:
+        """How many pods of a chunk need as much room as the pods, as they must have places again."""
+        return sum(pod.shape.gpus >= self._size for pod in chunk.pods) if self._all_return else 0
 
 
 def _left(room: Room) -> Space:
@@ -144,12 +156,3 @@ def _smallest(needs: Sequence[Space]) -> Space:
     """What the least demanding pod would need, resource by resource; where none asks for any, nothing."""
     gpus, cpu, memory, pods = (min(column) for column in zip(*needs, strict=True))
     return (gpus, cpu, memory, pods)
-
-
-def freed_gpus(chunks: Iterable[Chunk]) -> Mapping[str, int]:
-    """Whole GPUs by node, a shared one counted once for every pod on it."""
-    out: dict[str, int] = {}
-    for chunk in chunks:
-        for pod, place in zip(chunk.pods, chunk.places, strict=True):
-            out[place.node] = out.get(place.node, 0) + (pod.shape.gpus or len(place.groups))
-    return out

@@ -5,7 +5,7 @@ Both walk the tree of queues from the root, comparing queues by their best workl
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from heapq import heappop, heappush
 from itertools import chain
 
@@ -14,7 +14,7 @@ from gpuyard.engine.gang import Team, starting_chunk
 from gpuyard.engine.model import NOTHING, Amounts, Pod
 from gpuyard.engine.order import Rank, before, rank
 from gpuyard.engine.scratch import Scratch
-from gpuyard.engine.stepwise import in_order
+from gpuyard.engine.stepwise import at_once, in_order
 
 JobKey = tuple[int, int, int, str]
 
@@ -150,7 +150,7 @@ class Backlog:
             insort(entries, entry)
             self._count(team).update([entry[1]])
 
-    def everybody(self) -> Iterable[str]:
+    def everybody(self) -> Collection[str]:
         """Everybody, in no order."""
         return self._entries
 
@@ -199,7 +199,6 @@ class WaitingLine:
         for queue, entries in backlog.by_queue.items():
             if entries:
                 line._heaps[queue] = list(entries)
-                line._called.update(key[3] for key, _ in entries)
                 line._left += len(entries)
                 line._tree.enter(queue)
         return line
@@ -216,27 +215,28 @@ class WaitingLine:
     def pop(self) -> Team | None:
         """The workload that is next; None when nobody who was pushed is left."""
         while self._left and (queue := self._tree.next(self._head)) is not None:
-            key = self._take(queue)
-            if key in self._called:
+            called = self._take(queue)
+            if called is not None:
                 self._left -= 1
-                return self._scratch.team(key)
+                return self._scratch.team(called)
         return None
 
     def ranks_of(self, team: Team) -> tuple[Rank, ...]:
         """By which ranks the workload was next that has just been popped: its queue's and those of the queues above."""
         return self._tree.ranks_of(team.workload.queue or "")
 
-    def _take(self, queue: str) -> str:
-        key = self._first(queue)[0][3]
+    def _take(self, queue: str) -> str | None:
+        """Take the first of a queue out of the line; None if it only stood behind it."""
+        first, called = self._first(queue), None
         heap = self._heaps.get(queue)
-        if heap and heap[0][0][3] == key:
-            heappop(heap)
+        if heap and heap[0] is first:
+            called = heappop(heap)[0][3]
         else:
             self._pass(queue, heap)
         self._tree.touch(queue)
         if not heap and self._behind(queue) is None:
             self._tree.leave(queue)
-        return key
+        return called
 
     def _pass(self, queue: str, heap: list[Entry] | None) -> None:
         """Let pass all who stand behind with the same rank, up to the next who is called."""
@@ -279,9 +279,17 @@ class Pools:
             if keys and queue in scratch.accounts.by_name:
                 self._by_queue.setdefault(queue, {})[priority] = keys
         self._fresh: dict[str, dict[str, None]] = {}
-        changed = {pod.workload for key in scratch.changed if (pod := scratch.snapshot.pods.get(key))}
-        for key in sorted(changed):
-            self.refresh(scratch.team(key))
+
+    @classmethod
+    def of_now(cls, scratch: Scratch, may_lose: Callable[[Team], bool]) -> Generator[None, None, "Pools"]:
+        """The possible victims as they are in the midst of a cycle, whose changes are looked at one by one."""
+        pools = cls(scratch, may_lose)
+        for key in list(scratch.changed):
+            pod = scratch.snapshot.pods.get(key)
+            if pod is not None:
+                pools.refresh(scratch.team(pod.workload))
+            yield
+        return pools
 
     def queues(self) -> Iterable[str]:
         """The queues that have possible victims."""
@@ -296,12 +304,11 @@ class Pools:
         """The pool of one queue."""
         pool = self._pools.get(queue)
         if pool is None:
-            for _ in self.prepare([queue]):
-                pass
+            at_once(self.prepare([queue]))
             pool = self._pools[queue]
         return pool
 
-    def prepare(self, queues: Iterable[str]) -> Iterator[None]:
+    def prepare(self, queues: Iterable[str]) -> Generator[None, None, None]:
         """Sort the pools of these queues, a little at a time."""
         for queue in queues:
             if queue not in self._pools:

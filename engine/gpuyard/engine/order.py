@@ -38,17 +38,19 @@ def rank(queue: Account, need: Amounts, total: Amounts, taken: Amounts = NOTHING
     over = fair[0] != UNLIMITED and fair[1] != UNLIMITED and fair[2] != UNLIMITED
     over = over and fair[0] < allocated[0] and fair[1] < allocated[1] and fair[2] < allocated[2]
     with_need = allocated.plus(need)
-    offends = any(a > 0 and bound == 0 for a, bound in zip(with_need, queue.allocatable, strict=True))
+    bounds = queue.allocatable
+    # To look at each resource is worth it only where there is one of which the queue may have nothing.
+    offends = 0 in bounds and any(a > 0 and bound == 0 for a, bound in zip(with_need, bounds, strict=True))
     return Rank(
         (
             over,
             not plus_at_most(allocated, need, queue.quota),
             -queue.priority,
             offends,
-            dominant_share(with_need.minus(taken), queue.allocatable, total),
-            dominant_share(allocated, queue.allocatable, total),
+            dominant_share(with_need.minus(taken), bounds, total),
+            dominant_share(allocated, bounds, total),
         ),
-        queue.allocatable,
+        bounds,
         (queue.created, queue.name),
     )
 
@@ -67,7 +69,7 @@ def before(left: Rank, right: Rank) -> bool:
 
 def dominant_share(amounts: Amounts, bounds: Amounts, total: Amounts) -> int:
     """The largest part, in `RATIO`, that `amounts` is of what may be had of each resource."""
-    return max(_part(*row) for row in zip(amounts, bounds, total, _UNITS, strict=True))
+    return max(map(_part, amounts, bounds, total, _UNITS))
 
 
 def _part(amount: int, bound: int, total: int, unit: int) -> int:

@@ -30,6 +30,7 @@ from gpuyard.engine.scratch import Scratch, Status
 from gpuyard.engine.settings import Phase, Settings
 from gpuyard.engine.snapshot import Snapshot
 from gpuyard.engine.starting import Starter
+from gpuyard.engine.stepwise import in_order
 from gpuyard.engine.victims import Rules, Search, Trial
 
 Steps = Generator[None, None, None]
@@ -100,7 +101,7 @@ class Cycle:
     def _asked(self) -> Iterator[Team | None]:
         """The same, with None for each that is not in line: a caller can pause after either."""
         for queue in sorted(self.snapshot.waiting):
-            for key in sorted(self.snapshot.waiting[queue]):
+            for key in (yield from in_order(self.snapshot.waiting[queue])):
                 team = self.scratch.team(key)
                 yield team if self._admits(team) and starting_chunk(team, self.scratch.waits) else None
 
@@ -148,30 +149,31 @@ class Cycle:
                 return True
         key = chunk_key(team, pods) if not self._is_special(pods) else None
         reached = equals.reached(key)
-        if reached is None and self.starter.start(team, pods):
-            self._started(team, pods)
+        if reached is None and (yield from self.starter.start(team, pods)):
+            yield from self._started(team, pods)
             return True
         self.failed[team.workload.key] = self.starter.reached if reached is None else reached
         equals.remember(key, self.failed[team.workload.key])
         self._hold(team, pods)
         return False
 
-    def _started(self, team: Team, pods: Pods) -> None:
-        self.record.commit("allocate", team, pods, ())
+    def _started(self, team: Team, pods: Pods) -> Steps:
+        yield from self.record.commit("allocate", team, pods, ())
         if self._backlog is not None:
             self._backlog.update(team)
 
     def _start_sparing_nodes(self, team: Team, pods: Pods) -> Generator[None, None, bool]:
         """Start without opening an empty node, by moving others if need be (never by taking from them)."""
         self.placer.shut = self.scratch.rooms.empty()
-        started = self.starter.start(team, pods)
+        started = yield from self.starter.start(team, pods)
         if started:
-            self._started(team, pods)
+            yield from self._started(team, pods)
         elif self._moves_others and self._may_consolidate(team) and not self._is_delayed(team):
             rules = self._consolidation((yield from self._line_up()))
             found = yield from self._search(rules, team)
             if found is not None:
-                self._commit(rules, found)
+                yield from self._look_for_victims()
+                yield from self._commit(rules, found)
             started = found is not None
         self.placer.shut = frozenset()
         return started
@@ -238,12 +240,16 @@ class Cycle:
         for pod in starting_chunk(team, self.scratch.wants_place):
             if not (yield from self._clearing.could_hold(pod.shape, self.placer.nodes_for(pod))):
                 return None
+        yield
         if self._is_in_vain(team):
             return None
         return (yield from Search(self.scratch, self.starter, rules, self._reporter, team).solve())
 
     def _search_all(self, phase: Phase, gate: Callable[[Team], bool], make: Callable[[Backlog], Rules]) -> Steps:
         backlog = yield from self._line_up()
+        if not backlog.everybody():
+            return
+        yield from self._look_for_victims()
         if not (yield from self._any_passes(gate, backlog)):
             return
         line, rules = WaitingLine.of(self.scratch, backlog), make(backlog)
@@ -257,6 +263,7 @@ class Cycle:
             if like is not None:
                 self._reporter.skipped(phase, team.workload.key, like)
                 continue
+            yield
             self._release(team)
             self.guard.denied.clear()
             found = yield from self._search(rules, team)
@@ -266,7 +273,7 @@ class Cycle:
                 harder.remember(team, scope)
                 self._hold(team, starting_chunk(team, self.scratch.waits))
             else:
-                self._commit(rules, found)
+                yield from self._commit(rules, found)
 
     def _any_passes(self, gate: Callable[[Team], bool], backlog: Backlog) -> Generator[None, None, bool]:
         """Whether the gate of a phase lets anybody through; if not, nobody need be put in line, as nothing changes."""
@@ -276,17 +283,18 @@ class Cycle:
             yield
         return False
 
-    def _commit(self, rules: Rules, found: Trial) -> None:
-        disturbed = found.disturbed(self.scratch)
+    def _commit(self, rules: Rules, found: Trial) -> Steps:
+        disturbed = yield from found.disturbed(self.scratch)
         self.guard.spend(disturbed)
         victims = [pod for chunk in found.chunks for pod in chunk.pods]
-        self.record.commit(rules.phase, found.trigger, found.pods, victims, found.before)
+        yield from self.record.commit(rules.phase, found.trigger, found.pods, victims, found.before)
         self.failed.pop(found.trigger.workload.key, None)
         self.refused.pop(found.trigger.workload.key, None)
         changed = [found.trigger, *(self.scratch.team(key) for key in dict.fromkeys(c.workload for c in disturbed))]
         for team in changed:
             self.pools.refresh(team)
             rules.backlog.update(team)
+            yield
 
     def _blame_budgets(self, team: Team) -> None:
         """Remember which budgets held victims back that a failed search would have needed."""
@@ -321,11 +329,15 @@ class Cycle:
             self._backlog = backlog
         return self._backlog
 
+    def _look_for_victims(self) -> Steps:
+        """Have the possible victims at hand; they are sorted when they are first needed."""
+        if self._pools is None:
+            self._pools = yield from Pools.of_now(self.scratch, self._may_lose)
+
     @property
     def pools(self) -> Pools:
-        """The possible victims, sorted when they are first needed."""
-        if self._pools is None:
-            self._pools = Pools(self.scratch, self._may_lose)
+        """The possible victims."""
+        assert self._pools is not None, "a search begins with looking for them"  # noqa: S101
         return self._pools
 
     def _may_lose(self, team: Team) -> bool:
@@ -384,7 +396,7 @@ class Cycle:
         rooms.stirred.clear()
         stirred.clear()
         if size not in self._movable:
-            self._movable[size] = Pools(self.scratch, lambda team: self._may_move(team, size))
+            self._movable[size] = yield from Pools.of_now(self.scratch, lambda team: self._may_move(team, size))
         return self._movable[size]
 
     def _may_move(self, team: Team, size: int) -> bool:
@@ -399,17 +411,15 @@ class Cycle:
         room = self.scratch.rooms[node]
         found = self._clearable.get(node)
         if found is None or found[0] != room.version:
-            running = (p for p in self.snapshot.on_node[node] if self.scratch.status(p) is Status.RUNNING)
-            found = self._clearable[node] = (
-                room.version,
-                room.later + sum(p.shape.gpus or len(p.gpu_groups) for p in running),
-            )
+            having = ((p.shape.gpus or len(p.gpu_groups), p) for p in self.snapshot.on_node[node])
+            running = (gpus for gpus, p in having if gpus and self.scratch.status(p) is Status.RUNNING)
+            found = self._clearable[node] = (room.version, room.later + sum(running))
         return found[1]
 
-    def _all_have_places(self, trial: Trial) -> bool:
+    def _all_have_places(self, trial: Trial) -> Generator[None, None, bool]:
         if any(trial.lost(self.scratch, chunk) for chunk in trial.chunks):
             return False
-        moved = {chunk.workload for chunk in trial.disturbed(self.scratch)}
+        moved = {chunk.workload for chunk in (yield from trial.disturbed(self.scratch))}
         return self.settings.max_moved < 0 or len(moved) <= self.settings.max_moved
 
     # --- reclaim
@@ -435,20 +445,23 @@ class Cycle:
         ]
         return self._line_of(self.pools, queues, lambda _: True)
 
-    def _is_fair(self, trial: Trial) -> bool:
+    def _is_fair(self, trial: Trial) -> Generator[None, None, bool]:
         losses: dict[str, list[Amounts]] = {}
         for chunk in trial.chunks:
             lost = trial.lost(self.scratch, chunk)
             if lost:
                 queue = self.scratch.team(chunk.workload).workload.queue or ""
                 losses.setdefault(queue, []).append(chunk.counts(self.scratch, lost))
-        return reclaim.fair_to_all(
-            trial.before,
-            trial.trigger.workload.queue or "",
-            self.scratch.need(trial.pods),
-            losses,
-            preemptible=trial.trigger.workload.preemptible,
-            multiplier=self.settings.saturation_multiplier,
+            yield
+        return (
+            yield from reclaim.fair_to_all(
+                trial.before,
+                trial.trigger.workload.queue or "",
+                self.scratch.need(trial.pods),
+                losses,
+                preemptible=trial.trigger.workload.preemptible,
+                multiplier=self.settings.saturation_multiplier,
+            )
         )
 
     def _is_free_to_go(self, trigger: Team, team: Team, pods: Sequence[Pod], *, reclaims: bool) -> bool:
@@ -484,7 +497,7 @@ class Cycle:
             ),
             may_evict=lambda trigger, team, pods: self._is_free_to_go(trigger, team, pods, reclaims=False),
             affordable=self.guard.affordable,
-            acceptable=lambda _: True,
+            acceptable=_always,
         )
 
     # --- stale gangs
@@ -497,7 +510,8 @@ class Cycle:
                 before = self.accounts.copy_of([team.workload.queue or ""])
                 for pod in pods:
                     self.scratch.evict(pod)
-                self.record.commit("evict-stale", None, (), pods, before)
+                    yield
+                yield from self.record.commit("evict-stale", None, (), pods, before)
             yield
 
     def _is_stale(self, team: Team) -> bool:
@@ -511,6 +525,11 @@ class Cycle:
             and not team.satisfied(workload.gang)
             and not any(pod.state is State.SUCCEEDED for pod in team.pods)
         )
+
+
+def _always(_trial: Trial) -> Generator[None, None, bool]:
+    yield
+    return True
 
 
 _NEWLY_PLACED = frozenset({Status.BOUND, Status.NOMINATED, Status.MOVED})

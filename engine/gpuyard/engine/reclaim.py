@@ -12,7 +12,7 @@ X is the taker's side of the levelled pair (`Accounts.levelled`), Y the holder's
     a chunk may go    over_fair(Y)  or  starved(X) and over_quota(Y)      before it is taken away
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 
 from gpuyard.engine.accounts import Account, Accounts
 from gpuyard.engine.amounts import at_most, plus_at_most
@@ -50,10 +50,10 @@ def fair_to_all(  # noqa: PLR0913 - both sides, and the two settings of the rule
     *,
     preemptible: bool,
     multiplier: int = SCALE,
-) -> bool:
+) -> Generator[None, None, bool]:
     """Whether these losses, per queue a list of chunks in order, may be suffered for the taker's need.
 
-    `accounts` are as before the losses.
+    `accounts` are as before the losses. Pauses after each chunk.
     """
     remaining: dict[str, Amounts] = {}
     touched: dict[str, set[int]] = {}
@@ -66,7 +66,10 @@ def fair_to_all(  # noqa: PLR0913 - both sides, and the two settings of the rule
                 return False
             for account in accounts.path(holder):
                 remaining[account.name] = remaining.get(account.name, account.allocated).minus(chunk)
-                touched.setdefault(account.name, set()).update(_asked(chunks))
+            yield
+        asked = _asked(chunks)
+        for account in accounts.path(holder):
+            touched.setdefault(account.name, set()).update(asked)
     return _balanced(accounts, taker, need, remaining, touched, preemptible=preemptible, multiplier=multiplier)
 
 

@@ -1,6 +1,6 @@
 """The decisions of a cycle as they were made, and the actions that follow from them."""
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from itertools import chain
 
 import msgspec
@@ -43,7 +43,7 @@ class Record:
         pods: Sequence[Pod],
         victims: Sequence[Pod],
         before: Accounts | None = None,
-    ) -> None:
+    ) -> Generator[None, None, None]:
         """Note that pods of a workload were placed, at the cost of these victims; `before` are the numbers till then.
 
         With the victims others of their workloads may have found places again that had lost them before.
@@ -54,10 +54,12 @@ class Record:
                 claimant = pods[0].key if pods else ""
                 account = Account(_numbers(before, team), _numbers(before, self._scratch.team(pod.workload)))
                 self.evictions[pod.key] = _Eviction(self._turn, phase, claimant, account)
+                yield
         hit = dict.fromkeys(pod.workload for pod in victims)
         lost = [pod for key in hit for pod in self._scratch.team(key).pods if pod.key in self.evictions]
         for pod in (*pods, *victims, *lost):
             self._placed(phase, pod)
+            yield
 
     def result(self) -> Cycle:
         """The actions in the order in which they must be carried out."""

@@ -8,12 +8,12 @@ A `Room` is one node; `Rooms` finds them by free whole GPUs. Three things happen
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 
 from gpuyard.engine.cpus import ByCpu
 from gpuyard.engine.model import GPU, Node, Shape
 from gpuyard.engine.snapshot import Occupancy, Slot, Snapshot, share_of_gpu
-from gpuyard.engine.stepwise import in_order
+from gpuyard.engine.stepwise import at_once, in_order
 
 
 class Room:
@@ -205,19 +205,17 @@ class Rooms:
             self._shelves[slot] = yield from in_order(names)
             del self._fresh[slot]
 
-    def order_by_cpu(self, *, spread: bool) -> Iterator[None]:
+    def order_by_cpu(self, *, spread: bool) -> Generator[None, None, ByCpu]:
         """Make the index of millicores, a little at a time."""
         if self._by_cpu is None:
             index = ByCpu(spread=spread)
             yield from index.fill((room.node, room.cpu_later) for room in map(self.__getitem__, self.names()))
             self._by_cpu = index
+        return self._by_cpu
 
     def with_cpu(self, cpu: int, *, spread: bool) -> Iterator[str]:
         """The open nodes with so many millicores free later, those without GPUs first; see `ByCpu`."""
-        for _ in self.order_by_cpu(spread=spread):
-            pass
-        assert self._by_cpu is not None, "just made"  # noqa: S101
-        return self._by_cpu.names(cpu)
+        return at_once(self.order_by_cpu(spread=spread)).names(cpu)
 
     def shift(self, name: str, shape: Shape, groups: Sequence[str], now: int, later: int) -> None:
         """Change one room (see `Room.shift`) and keep the indexes right."""

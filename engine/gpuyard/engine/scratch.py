@@ -9,7 +9,7 @@ A pod's way during a cycle:
     BOUND, NOMINATED ──evict──▶ WAITING, MOVED ──evict──▶ EVICTED    taking back what this cycle promised
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum, auto
 from typing import Any
 
@@ -43,6 +43,10 @@ _TAKEN_BACK = {
     Status.BOUND: Status.WAITING,
     Status.NOMINATED: Status.WAITING,
 }
+
+
+_FEW = 8
+"""Changes that are undone between two pauses; those of a pod are three."""
 
 
 class Place(msgspec.Struct, frozen=True, gc=False):
@@ -154,6 +158,12 @@ class Scratch:
         while len(log) > mark:
             undo, args = log.pop()
             undo(*args)
+
+    def take_back(self, mark: int) -> Iterator[None]:
+        """The same, a little at a time."""
+        while len(self._log) > mark:
+            self.undo(max(mark, len(self._log) - _FEW))
+            yield
 
     def bind(self, pod: Pod, node: str, groups: tuple[str, ...]) -> None:
         """Give a waiting pod a place that is free now."""

@@ -1,6 +1,6 @@
 """Starting a chunk: a place for each of its pods, or for none of them."""
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
 from gpuyard.engine import gates
 from gpuyard.engine.gang import Team
@@ -12,9 +12,12 @@ from gpuyard.engine.scratch import ACTIVE, Place, Scratch, Status
 from gpuyard.engine.snapshot import claim
 from gpuyard.engine.topology import NodeSet, node_sets
 
+Steps = Generator[None, None, bool]
+"""Pauses between two pods, to let the caller do other work; returns whether all of them have their places."""
+
 
 class Starter:
-    """Places chunks on a scratch. After a failure `reached` says for how many pods there was room."""
+    """Places chunks on a scratch, pod by pod. After a failure `reached` says for how many pods there was room."""
 
     def __init__(self, scratch: Scratch, placer: Placer, reporter: Reporter) -> None:
         self._scratch = scratch
@@ -34,9 +37,9 @@ class Starter:
             need = gates.chunk_need([claim(p.shape, snapshot.fleet.largest_gpu) for p in pods])
         return gates.capacity(self._scratch.accounts, snapshot, team.workload, need)
 
-    def start(self, team: Team, pods: Sequence[Pod]) -> bool:
+    def start(self, team: Team, pods: Sequence[Pod]) -> Steps:
         """Bind the pods where all have room now, else promise all of them their places; False changes nothing."""
-        if not self._place(team, pods, bind=True):
+        if not (yield from self._place(team, pods, bind=True)):
             return False
         bound = [pod for pod in pods if self._scratch.status(pod) is Status.BOUND]
         if len(bound) < len(pods):
@@ -44,7 +47,7 @@ class Starter:
                 self._scratch.postpone(pod)
         return True
 
-    def promise(self, team: Team, pods: Sequence[Pod]) -> bool:
+    def promise(self, team: Team, pods: Sequence[Pod]) -> Steps:
         """Promise all the pods their places; False changes nothing."""
         return self._place(team, pods, bind=False)
 
@@ -52,38 +55,40 @@ class Starter:
         """Whether a pod's old place has still room for it."""
         return self._placer.has_room(pod, place.node, place.groups)
 
-    def _place(self, team: Team, pods: Sequence[Pod], *, bind: bool) -> bool:
+    def _place(self, team: Team, pods: Sequence[Pod], *, bind: bool) -> Steps:
         self._bind = bind
         self._placed = self.reached = 0
         gang = team.workload.gang
         if not gang.parts and gang.topology is None:
             mark = self._scratch.mark()
-            if self._each(team, pods, NodeSet()):
+            if (yield from self._each(team, pods, NodeSet())):
                 return True
-            self._scratch.undo(mark)
+            yield from self._scratch.take_back(mark)
             return False
-        return self._group(team, gang, pods, NodeSet())
+        return (yield from self._group(team, gang, pods, NodeSet()))
 
-    def _group(self, team: Team, gang: Gang, pods: Sequence[Pod], within: NodeSet) -> bool:
+    def _group(self, team: Team, gang: Gang, pods: Sequence[Pod], within: NodeSet) -> Steps:
         names = {leaf.name for leaf in gang.leaves}
         mine = [pod for pod in pods if pod.group in names]
         places = map(self._scratch.place, (pod for pod in team.pods if pod.group in names)) if gang.topology else ()
         running = [place.node for place in places if place.status in ACTIVE]
         for nodes in node_sets(self._scratch, gang.topology, mine, within, running):
             mark, placed = self._scratch.mark(), self._placed
-            if self._members(team, gang, mine, nodes):
+            if (yield from self._members(team, gang, mine, nodes)):
                 return True
-            self._scratch.undo(mark)
+            yield from self._scratch.take_back(mark)
             self._placed = placed
         return False
 
-    def _members(self, team: Team, gang: Gang, pods: Sequence[Pod], nodes: NodeSet) -> bool:
+    def _members(self, team: Team, gang: Gang, pods: Sequence[Pod], nodes: NodeSet) -> Steps:
         if not gang.parts:
-            return self._each(team, pods, nodes)
-        parts = sorted(gang.parts, key=lambda part: (not part.parts, part.name))
-        return all(self._group(team, part, pods, nodes) for part in parts)
+            return (yield from self._each(team, pods, nodes))
+        for part in sorted(gang.parts, key=lambda part: (not part.parts, part.name)):
+            if not (yield from self._group(team, part, pods, nodes)):
+                return False
+        return True
 
-    def _each(self, team: Team, pods: Sequence[Pod], nodes: NodeSet) -> bool:
+    def _each(self, team: Team, pods: Sequence[Pod], nodes: NodeSet) -> Steps:
         for pod in pods:
             spot = self._placer.find(pod, nodes.nodes, nodes.scores)
             if spot is None or self._passes_bound_there(team, pod, spot.node):
@@ -97,6 +102,7 @@ class Starter:
             self._reporter.placed(pod.key, spot.node, now=spot.now)
             self._placed += 1
             self.reached = max(self.reached, self._placed)
+            yield
         return True
 
     def _passes_bound_there(self, team: Team, pod: Pod, node: str) -> bool:

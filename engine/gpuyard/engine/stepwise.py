@@ -1,15 +1,23 @@
-"""Sorting a little at a time, so that who steps through a cycle never waits long."""
+"""Work a little at a time, so that who steps through a cycle never waits long; and the same at once, for who does not.
+
+A step is meant to take a few hundredths of a millisecond: somebody may be waiting for its end.
+"""
 
 from collections.abc import Generator, Iterable
 from heapq import merge
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
-_RUN = 16
-"""How much is looked at between two pauses: a small part of a millisecond's work."""
+T = TypeVar("T")
 
-_BLOCK = 512
-"""How much is sorted at once: many more, and beginning to merge the blocks would take long."""
+_RUN = 8
+"""How much is made between two pauses: what is made may take much longer than to put it in order."""
+
+_MERGED = 32
+"""How much is merged between two pauses."""
+
+_BLOCK = 128
+"""How much is sorted at once: many more, and that would take long; fewer, and merging the many blocks would."""
 
 
 def in_order(items: Iterable[Any]) -> Generator[None, None, list[Any]]:
@@ -23,9 +31,21 @@ def in_order(items: Iterable[Any]) -> Generator[None, None, list[Any]]:
             blocks.append([])
         yield
     blocks[-1].sort()
+    if len(blocks) == 1:
+        return blocks[0]
     merged: list[Any] = []
     rest = merge(*blocks)
-    while run := list(islice(rest, _RUN)):
+    while run := list(islice(rest, _MERGED)):
         merged += run
         yield
     return merged
+
+
+def at_once(steps: Generator[None, None, T]) -> T:
+    """Go through all steps without a pause; what they come to."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: T = end.value
+            return found

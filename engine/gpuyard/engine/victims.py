@@ -15,15 +15,16 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 
 import msgspec
 from gpuyard.engine.accounts import Accounts
-from gpuyard.engine.chunks import Chunk, Chunks
+from gpuyard.engine.chunks import Chunk, Chunks, Gathered, freed_gpus
 from gpuyard.engine.gang import Team, evicting_chunk, starting_chunk
-from gpuyard.engine.hope import Hope, freed_gpus
+from gpuyard.engine.hope import Hope
 from gpuyard.engine.line import Backlog, VictimLine, WaitingLine, rest_of
 from gpuyard.engine.model import Pod
 from gpuyard.engine.reporter import Reporter
 from gpuyard.engine.scratch import Scratch, Status
 from gpuyard.engine.settings import Phase
 from gpuyard.engine.starting import Starter
+from gpuyard.engine.stepwise import in_order
 
 
 class Trial(msgspec.Struct, frozen=True, eq=False):
@@ -38,17 +39,16 @@ class Trial(msgspec.Struct, frozen=True, eq=False):
         """The pods of a chunk that found no place again."""
         return [pod for pod in chunk.pods if not scratch.active(pod)]
 
-    def disturbed(self, scratch: Scratch) -> Chunks:
+    def disturbed(self, scratch: Scratch) -> Generator[None, None, Chunks]:
         """The chunks without the pods that came back to their own places."""
-        rest = (
-            [(pod, old) for pod, old in zip(c.pods, c.places, strict=True) if scratch.place(pod) != old]
-            for c in self.chunks
-        )
-        return tuple(
-            Chunk(c.workload, tuple(pod for pod, _ in some), tuple(old for _, old in some))
-            for c, some in zip(self.chunks, rest, strict=True)
-            if some
-        )
+        found = []
+        for chunk in self.chunks:
+            away = [(pod, old) for pod, old in zip(chunk.pods, chunk.places, strict=True) if scratch.place(pod) != old]
+            if away:
+                pods, places = zip(*away, strict=True)
+                found.append(Chunk(chunk.workload, pods, places))
+            yield
+        return tuple(found)
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -61,7 +61,7 @@ class Rules(msgspec.Struct, frozen=True):
     """For a trigger: whether this chunk of a workload (or of what is left of one) may be evicted."""
     affordable: Callable[[Chunks], Chunks]
     """The chunks, without those that disruption budgets do not allow."""
-    acceptable: Callable[[Trial], bool]
+    acceptable: Callable[[Trial], Generator[None, None, bool]]
     backlog: Backlog
 
 
@@ -100,8 +100,8 @@ class Search:
             elif size == everything:
                 return (yield from self._spare(found, mark))
             else:
-                low, kept = size, found.disturbed(self._scratch)
-                self._scratch.undo(mark)
+                low, kept = size, (yield from found.disturbed(self._scratch))
+                yield from self._scratch.take_back(mark)
             size = min(size * 2, everything) if high > everything else (low + high) // 2
         found = (yield from self._probe(propose, everything, kept)) if low else None
         return (yield from self._spare(found, mark)) if found else None
@@ -117,17 +117,21 @@ class Search:
 
     def _spare(self, found: Trial, mark: int) -> Steps:
         """Leave out each victim that the plan can do without, the last chosen first."""
-        needed = found.disturbed(self._scratch)
+        needed = yield from found.disturbed(self._scratch)
         if len(needed) <= 1:
             return found
-        self._scratch.undo(mark)
+        yield from self._scratch.take_back(mark)
         hope = self._hope(self._pods)
+        freed, lacking = freed_gpus(needed), hope.lacking(needed)
         for chunk in reversed(needed):
+            yield
+            if lacking + hope.loss(chunk, freed) > 0:
+                continue
             fewer = tuple(c for c in needed if c is not chunk)
-            better = (yield from self._try(self._pods, fewer)) if hope.enough(fewer) else None
-            self._scratch.undo(mark)
+            better = yield from self._try(self._pods, fewer)
+            yield from self._scratch.take_back(mark)
             if better is not None:
-                needed = fewer
+                needed, freed, lacking = fewer, freed_gpus(fewer), hope.lacking(fewer)
                 self._reporter.dropped(self._rules.phase, self._trigger.workload.key, chunk.workload)
         return (yield from self._try(self._pods, needed)) or (yield from self._try(self._pods, found.chunks))
 
@@ -138,7 +142,7 @@ class Search:
             yield kept
         hope = self._hope(pods)
         known = {pod.key for chunk in kept for pod in chunk.pods}
-        gathered = kept
+        gathered, lacking = kept, hope.lacking(kept)
         chunks_of: dict[str, list[Chunk]] = {}
         workloads_on: dict[str, dict[str, None]] = {}
         for chunk in self._victims(known):
@@ -153,38 +157,40 @@ class Search:
                     continue
                 there = [c for key in touching for c in chunks_of[key]]
                 some = self._rules.affordable(tuple(dict.fromkeys((*gathered, *there))))
-                if hope.enough(some):
+                without = hope.lacking(some)
+                if without <= 0:
                     yield some
-                elif hope.places(some) > hope.places(gathered):
-                    gathered = some
+                elif without < lacking:
+                    gathered, lacking = some, without
 
     def _by_prefix(self, pods: Sequence[Pod], kept: Chunks) -> Iterator[Chunks | None]:
         if len(self._pods) == 1:
             return
         if kept:
             yield kept
-        chunks = []
+        gathered = Gathered()
         for chunk in self._victims(set()):
             yield None
             if chunk is not None:
-                chunks.append(chunk)
-        freed, rooms = freed_gpus(chunks), self._scratch.rooms
-        nodes = sorted(freed, key=lambda node: (rooms[node].later + freed[node], node))
-        hope = self._hope(pods)
+                gathered.add(chunk)
+        yield from self._rows(gathered, self._hope(pods))
 
-        def row(length: int) -> Chunks:
-            first = frozenset(nodes[:length])
-            touching = {c.workload for c in chunks if first & c.nodes}
-            return self._rules.affordable(tuple(c for c in chunks if c.workload in touching))
-
-        length = 1
-        while length <= len(nodes) and not hope.enough(row(length)):
+    def _rows(self, gathered: Gathered, hope: Hope) -> Iterator[Chunks | None]:
+        """What stands on the first nodes: on as few as may be enough, then on 1, 2, 4, … more."""
+        rooms = self._scratch.rooms
+        nodes = yield from in_order((rooms[node].later + gpus, node) for node, gpus in gathered.freed.items())
+        touching: set[int] = set()
+        first, due = 0, 1
+        for length, (_, node) in enumerate(nodes, 1):
+            touching.update(gathered.touching(node))
             yield None
-            length += 1
-        extra = 0
-        while length + extra <= len(nodes):
-            yield row(length + extra)
-            extra = max(1, extra * 2)
+            if length < due:
+                continue
+            row = self._rules.affordable(gathered.some(touching))
+            if first or hope.enough(row):
+                yield row
+                first = first or length
+                due = first + max(1, 2 * (length - first))
 
     def _victims(self, known: set[str]) -> Iterator[Chunk | None]:
         """Chunks in the order in which workloads lose, without the pods `known`; None is a pause."""
@@ -209,18 +215,23 @@ class Search:
 
     def _try(self, pods: Sequence[Pod], chunks: Chunks) -> Steps:
         mark = self._scratch.mark()
+        yield
         queues = {self._scratch.team(c.workload).workload.queue or "" for c in chunks}
         before = self._scratch.accounts.copy_of({*queues, self._trigger.workload.queue or ""})
         for chunk in chunks:
             for pod in chunk.pods:
                 self._scratch.evict(pod)
+                yield
         trial = Trial(self._trigger, tuple(pods), chunks, before)
-        placed = yield from self._place_again(pods, chunks)
-        success = placed and not self._tears(chunks) and self._rules.acceptable(trial)
+        success = (
+            (yield from self._place_again(pods, chunks))
+            and not (yield from self._tears(chunks))
+            and (yield from self._rules.acceptable(trial))
+        )
         victims = tuple(pod.key for chunk in chunks for pod in chunk.pods)
         self._reporter.tried(self._rules.phase, self._trigger.workload.key, victims, success=success)
         if not success:
-            self._scratch.undo(mark)
+            yield from self._scratch.take_back(mark)
         return trial if success else None
 
     def _place_again(self, pods: Sequence[Pod], chunks: Chunks) -> Generator[None, None, bool]:
@@ -229,23 +240,24 @@ class Search:
         line.push(self._trigger, self._scratch.need(pods))
         for key in dict.fromkeys(chunk.workload for chunk in chunks):
             line.push(self._scratch.team(key))
+            yield
         returned = []
         while (team := line.pop()) is not None:
             yield
             if team is not self._trigger:
                 returned.append(team)
-                self._return(team)
-            elif self._starter.refusal(team, pods) or not self._starter.promise(team, pods):
+                yield from self._return(team)
+            elif self._starter.refusal(team, pods) or not (yield from self._starter.promise(team, pods)):
                 return False
         for team in returned:
-            while self._return(team):
-                yield
-        for chunk in chunks:
-            self._bring_home(chunk)
+            while (yield from self._return(team)):
+                pass
             yield
+        for chunk in chunks:
+            yield from self._bring_home(chunk)
         return True
 
-    def _bring_home(self, chunk: Chunk) -> None:
+    def _bring_home(self, chunk: Chunk) -> Iterator[None]:
         """Let pods that were moved stay where they were after all, if there is room for all of them."""
         mark = self._scratch.mark()
         away = [
@@ -253,22 +265,28 @@ class Search:
             for pod, old in zip(chunk.pods, chunk.places, strict=True)
             if self._scratch.active(pod) and self._scratch.place(pod) != old
         ]
+        yield
         for pod, _ in away:
             self._scratch.evict(pod)
+            yield
         for pod, old in away:
             if not self._starter.may_stay(pod, old):
-                self._scratch.undo(mark)
+                yield from self._scratch.take_back(mark)
                 return
             self._scratch.nominate(pod, old.node, old.groups)
+            yield
 
-    def _tears(self, chunks: Chunks) -> bool:
+    def _tears(self, chunks: Chunks) -> Generator[None, None, bool]:
         """Whether a victim would be left with some of its pods, but too few of them."""
-        teams = (self._scratch.team(key) for key in {chunk.workload for chunk in chunks})
-        return any(any(team.active.values()) and not team.satisfied(team.workload.gang) for team in teams)
+        for team in map(self._scratch.team, {chunk.workload for chunk in chunks}):
+            if any(team.active.values()) and not team.satisfied(team.workload.gang):
+                return True
+            yield
+        return False
 
-    def _return(self, team: Team) -> bool:
+    def _return(self, team: Team) -> Generator[None, None, bool]:
         pods = starting_chunk(team, lambda pod: self._scratch.status(pod) is Status.EVICTED)
-        return bool(pods) and not self._starter.refusal(team, pods) and self._starter.promise(team, pods)
+        return bool(pods) and not self._starter.refusal(team, pods) and (yield from self._starter.promise(team, pods))
 
 
 _Propose = Callable[[Sequence[Pod], Chunks], Iterator[Chunks | None]]

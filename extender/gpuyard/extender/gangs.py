@@ -22,6 +22,7 @@ from gpuyard.engine.result import Gap, Reason, Waiting
 from gpuyard.engine.scratch import Scratch, Status
 from gpuyard.engine.snapshot import Snapshot
 from gpuyard.engine.starting import Starter
+from gpuyard.engine.stepwise import at_once
 from gpuyard.extender.ledger import Grant, Ledger, Sighting
 from gpuyard.extender.space import Space
 from msgspec.structs import replace
@@ -115,11 +116,11 @@ class Gangs:
         # Who has the least choice goes first: the others can step aside.
         chunk.sort(key=lambda member: len(offers[member.key].nodes or ()))
         starter = Starter(scratch, Placer(scratch, spread=False, standing={}), Silent())
-        if not chunk or not starter.start(team, chunk):
+        if not chunk or not at_once(starter.start(team, chunk)):
             return {}
         places = {member.key: scratch.place(member) for member in chunk}
-        at_once = all(place.status is Status.BOUND for place in places.values())
-        return {key: Grant(place.node, groups=place.groups) for key, place in places.items()} if at_once else {}
+        ready = all(place.status is Status.BOUND for place in places.values())
+        return {key: Grant(place.node, groups=place.groups) for key, place in places.items()} if ready else {}
 
     def _fresh(self, member: Pod, asked: Asked) -> frozenset[str] | None:
         return self._ledger.offered(member, asked.fresh)
