@@ -22,7 +22,7 @@ from gpuyard.common.http import listening
 from gpuyard.engine.plan import Cycle
 from gpuyard.engine.settings import Settings
 from gpuyard.extender.metrics import VerbMetrics
-from gpuyard.extender.planner.stepping import drain
+from gpuyard.extender.planner.stepping import computed
 from gpuyard.extender.server import Server, Verb
 from gpuyard.extender.wire import CANDIDATES, Candidates, FilterAnswer
 from prometheus_client import CollectorRegistry
@@ -83,7 +83,8 @@ async def plan(calls: Callable[[], int]) -> None:
     """Compute, beside the verbs, until cancelled."""
     snapshot = to_consolidate(PLANNED)
     while True:
-        await drain(Cycle(snapshot, Settings(max_moved=-1)).steps(), time.monotonic, calls)
+        async with computed(Cycle(snapshot, Settings(max_moved=-1)), time.monotonic, calls):
+            pass
 
 
 async def rest() -> None:

@@ -1,5 +1,7 @@
 """The phases of a cycle, and the settings that take one away."""
 
+import gc
+
 from gpuyard.engine.model import Shape
 from gpuyard.engine.plan import Cycle
 from gpuyard.engine.reporter import Recorder
@@ -102,3 +104,19 @@ def test_few_places_change_between_two_pauses_even_for_a_large_gang_and_its_vict
         before, most = after, max(most, abs(after - before))
     assert len(cycle.record.evictions) == 160
     assert most <= 8
+
+
+def test_a_cycle_that_is_taken_apart_leaves_nothing_to_the_garbage_collector() -> None:
+    some = yard().nodes(20).queue("a", quota=80).queue("b", weight=0).running("b", 160, gpus=0.5)
+    snapshot = some.gang("a", 10, gpus=4, name="wide").pending("a", 2, gpus=8).snapshot()
+    gc.collect()
+    gc.disable()
+    try:
+        cycle = Cycle(snapshot, Settings())
+        cycle.run()
+        assert sum(1 for _ in cycle.dissolve()) > 160 // 32
+        assert vars(cycle) == {}
+        del cycle
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

@@ -14,7 +14,7 @@ from gpuyard.engine.gang import Team, starting_chunk
 from gpuyard.engine.model import NOTHING, Amounts, Pod
 from gpuyard.engine.order import Rank, before, rank
 from gpuyard.engine.scratch import Scratch
-from gpuyard.engine.stepwise import at_once, in_order
+from gpuyard.engine.stepwise import at_once, in_order, let_go, take_apart
 
 JobKey = tuple[int, int, int, str]
 
@@ -290,6 +290,12 @@ class Pools:
                 pools.refresh(scratch.team(pod.workload))
             yield
         return pools
+
+    def dissolve(self) -> Generator[None, None, None]:
+        """Take it apart, a little at a time; nobody may look at it any more."""
+        for pool in self._pools.values():
+            yield from let_go(pool)
+        yield from take_apart(self)
 
     def queues(self) -> Iterable[str]:
         """The queues that have possible victims."""

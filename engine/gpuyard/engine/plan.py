@@ -30,7 +30,7 @@ from gpuyard.engine.scratch import Scratch, Status
 from gpuyard.engine.settings import Phase, Settings
 from gpuyard.engine.snapshot import Snapshot
 from gpuyard.engine.starting import Starter
-from gpuyard.engine.stepwise import in_order
+from gpuyard.engine.stepwise import in_order, take_apart
 from gpuyard.engine.victims import Rules, Search, Trial
 
 Steps = Generator[None, None, None]
@@ -91,6 +91,18 @@ class Cycle:
         }
         for phase in self.settings.phases:
             yield from phases[phase]()
+
+    def dissolve(self) -> Steps:
+        """Take apart what was needed to decide, once nobody looks at it any more, the result included.
+
+        Its parts know each other: left to the garbage collector they would hold others up for longer, and all at once.
+        """
+        for pools in (self._pools, *self._movable.values()):
+            if pools is not None:
+                yield from pools.dissolve()
+        yield from self.scratch.dissolve()
+        yield from take_apart(self.record)
+        yield from take_apart(self)
 
     # --- who waits
 

@@ -9,7 +9,7 @@ A pod's way during a cycle:
     BOUND, NOMINATED ──evict──▶ WAITING, MOVED ──evict──▶ EVICTED    taking back what this cycle promised
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from enum import StrEnum, auto
 from typing import Any
 
@@ -19,6 +19,7 @@ from gpuyard.engine.gang import Team
 from gpuyard.engine.model import NOTHING, STUCK_AFTER, Amounts, Pod, Shape, State, Workload
 from gpuyard.engine.rooms import Rooms
 from gpuyard.engine.snapshot import Snapshot, claim
+from gpuyard.engine.stepwise import take_apart
 
 
 class Status(StrEnum):
@@ -164,6 +165,11 @@ class Scratch:
         while len(self._log) > mark:
             self.undo(max(mark, len(self._log) - _FEW))
             yield
+
+    def dissolve(self) -> Generator[None, None, None]:
+        """Take it apart, a little at a time; nobody may look at it any more."""
+        yield from take_apart(self.rooms)
+        yield from take_apart(self)
 
     def bind(self, pod: Pod, node: str, groups: tuple[str, ...]) -> None:
         """Give a waiting pod a place that is free now."""

@@ -14,7 +14,7 @@ _RUN = 8
 """How much is made between two pauses: what is made may take much longer than to put it in order."""
 
 _MERGED = 32
-"""How much is merged between two pauses."""
+"""How much is merged, or freed, between two pauses."""
 
 _BLOCK = 128
 """How much is sorted at once: many more, and that would take long; fewer, and merging the many blocks would."""
@@ -39,6 +39,25 @@ def in_order(items: Iterable[Any]) -> Generator[None, None, list[Any]]:
         merged += run
         yield
     return merged
+
+
+def let_go(things: list[Any]) -> Generator[None, None, None]:
+    """Free what this list alone holds."""
+    while things:
+        del things[-_MERGED:]
+        yield
+
+
+def take_apart(whole: object) -> Generator[None, None, None]:
+    """Free what an object holds, table by table; nobody may look at it any more, nor at its tables."""
+    for table in list(vars(whole).values()):
+        if isinstance(table, dict):
+            values = list(table.values())
+            table.clear()
+            yield from let_go(values)
+        elif isinstance(table, list):
+            yield from let_go(table)
+    vars(whole).clear()
 
 
 def at_once(steps: Generator[None, None, T]) -> T:

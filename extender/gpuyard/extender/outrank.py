@@ -71,6 +71,7 @@ def line_up(snapshot: Snapshot, settings: Settings) -> Iterator[Line | None]:
             course.add(turn, next_one.workload.queue or "", waiting.ranks_of(next_one))
         yield None
     line.cut = {queue for queue, names in snapshot.waiting.items() if len(names) > line.turns_of(queue)}
+    yield from cycle.dissolve()
     yield line
 
 

@@ -1,9 +1,15 @@
 """While the engine decides, others have their turn."""
 
 import asyncio
+import gc
 from collections.abc import Callable, Generator
 
-from gpuyard.extender.planner.stepping import PATIENCE, SLICE, TURNS, drain
+import pytest
+from gpuyard.engine.plan import Cycle
+from gpuyard.engine.settings import Settings
+from gpuyard.extender.planner.stepping import PATIENCE, SLICE, TURNS, computed, drain
+
+from tests.engine.builders import yard
 
 WHOLE = SLICE * 1.01
 """A slice, and a bit for what adding up such small numbers loses."""
@@ -64,3 +70,25 @@ async def test_beside_a_call_that_never_comes_to_its_end_others_are_answered_bef
 async def test_once_a_call_that_was_given_up_on_has_ended_the_next_one_is_waited_for() -> None:
     left = iter([1] * (PATIENCE - TURNS + 1) + [0] + [1] * 30)
     assert await turns_beside(Long(WHOLE), lambda: next(left, 0)) == PATIENCE + 9 * TURNS + 30
+
+
+def cycle() -> Cycle:
+    """For a pod that has to take from another."""
+    some = yard().nodes(1).queue("a", quota=8).queue("b").running("b", 8)
+    return Cycle(some.pending("a").snapshot(), Settings())
+
+
+async def test_from_a_cycle_s_first_step_until_it_is_taken_apart_no_garbage_is_collected() -> None:
+    some = cycle()
+    async with computed(some, lambda: 0.0, lambda: 0):
+        assert [action.pod for action in some.record.result().actions] == ["ns/b-8", "ns/a-1"]
+        assert not gc.isenabled()
+    assert vars(some) == {}
+    assert gc.isenabled()
+
+
+async def test_garbage_is_collected_again_when_what_follows_upon_a_cycle_fails() -> None:
+    with pytest.raises(ConnectionError):
+        async with computed(cycle(), lambda: 0.0, lambda: 0):
+            raise ConnectionError
+    assert gc.isenabled()

@@ -39,7 +39,7 @@ from gpuyard.extender.planner.plans import Plan, promise
 from gpuyard.extender.planner.progress import SeenPods
 from gpuyard.extender.planner.queues import QueueWriter, statuses
 from gpuyard.extender.planner.refusals import recall
-from gpuyard.extender.planner.stepping import drain
+from gpuyard.extender.planner.stepping import computed, drain
 from gpuyard.extender.planner.store import Store
 from gpuyard.extender.planner.telling import Teller
 from gpuyard.extender.planner.waiting import WaitingRoom
@@ -201,14 +201,14 @@ class Planner:
             return
         spared = self._ledger.granted | self._observer.refusals.spared(now)
         cycle = Cycle(snapshot, settings, spared=spared)
-        await drain(cycle.steps(), self._clock, self._calls)
-        self._metrics.cycles.observe(self._clock() - now)
-        await self._carry_out(cycle)
-        self._count_on(cycle)
-        self._observer.come_back(cycle, self._clock())
-        await self._publish(cycle.accounts)
-        if not await self._waiting.tell(cycle):
-            self._observer.look_again()
+        async with computed(cycle, self._clock, self._calls):
+            self._metrics.cycles.observe(self._clock() - now)
+            await self._carry_out(cycle)
+            self._count_on(cycle)
+            self._observer.come_back(cycle, self._clock())
+            await self._publish(cycle.accounts)
+            if not await self._waiting.tell(cycle):
+                self._observer.look_again()
 
     async def _are_in_line(self, snapshot: Snapshot) -> bool:
         """Whether there is room for all who wait, and kube-scheduler has only not come to them yet: a burst.
