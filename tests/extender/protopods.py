@@ -14,8 +14,8 @@ Json = dict[str, Any]
 
 def in_protobuf(pod: Json) -> bytes:
     """All of it that `objects.Pod` has, and of the rest what comes on the same level."""
-    made = wire.Pod(metadata=_meta(pod["metadata"]), spec=_spec(pod["spec"]), status=_status(pod["status"]))
-    return made.SerializeToString()
+    meta, spec, status = _meta(pod["metadata"]), _bytes(_spec(pod["spec"])), _status(pod["status"])
+    return b"k8s\0" + _bytes(wire.Wrapped(pod=wire.Pod(metadata=meta, spec=spec, status=status)))
 
 
 def _meta(meta: Json) -> wire.Meta:

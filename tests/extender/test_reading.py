@@ -162,7 +162,9 @@ def test_a_pod_does_not_keep_the_answer_in_memory() -> None:
 
 
 def test_what_is_no_pod_is_refused() -> None:
-    with pytest.raises(msgspec.DecodeError, match="no Pod in protobuf"):
-        read_pod(b"\xff")
+    with pytest.raises(msgspec.DecodeError, match="no Wrapped in protobuf"):
+        read_pod(b"k8s\0\xff")
+    with pytest.raises(msgspec.DecodeError, match=r"begins with b'k8s\\x00', not with b'k9s'"):
+        read_pod(b"k9s")
     with pytest.raises(msgspec.DecodeError):
         JsonPods().decode(b"\xff")

@@ -6,15 +6,21 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class Wrapped(_message.Message):
+    __slots__ = ("pod",)
+    POD_FIELD_NUMBER: _ClassVar[int]
+    pod: Pod
+    def __init__(self, pod: _Optional[_Union[Pod, _Mapping]] = ...) -> None: ...
+
 class Pod(_message.Message):
     __slots__ = ("metadata", "spec", "status")
     METADATA_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
     metadata: Meta
-    spec: PodSpec
+    spec: bytes
     status: PodStatus
-    def __init__(self, metadata: _Optional[_Union[Meta, _Mapping]] = ..., spec: _Optional[_Union[PodSpec, _Mapping]] = ..., status: _Optional[_Union[PodStatus, _Mapping]] = ...) -> None: ...
+    def __init__(self, metadata: _Optional[_Union[Meta, _Mapping]] = ..., spec: _Optional[bytes] = ..., status: _Optional[_Union[PodStatus, _Mapping]] = ...) -> None: ...
 
 class Meta(_message.Message):
     __slots__ = ("name", "namespace", "uid", "resource_version", "creation_timestamp", "deletion_timestamp", "labels", "annotations", "owner_references")

@@ -11,7 +11,7 @@ from time import gmtime, strftime
 
 import msgspec
 from gpuyard.common.kube.forms import Unread
-from gpuyard.common.kube.protobuf import as_json, parsed
+from gpuyard.common.kube.protobuf import as_json, parsed, unwrapped
 from gpuyard.engine.kube.objects import NO_BYTES, Container, Notes, Requests, Resources, SchedulingGate
 from gpuyard.extender import pod_pb2 as wire
 from gpuyard.extender.objects import Given, Meta, Owner, Pod, PodCondition, PodSpec, PodStatus, Volume
@@ -36,7 +36,7 @@ class JsonPods:
 
 def read_pod(raw: Unread) -> Pod:
     """A pod from protobuf."""
-    pod = parsed(wire.Pod, raw)
+    pod = unwrapped(wire.Wrapped, raw).pod
     return Pod(
         api_version="v1",
         kind="Pod",
@@ -61,7 +61,10 @@ def _meta(meta: wire.Meta) -> Meta:
     )
 
 
-def _spec(spec: wire.PodSpec) -> PodSpec:
+@_shared
+def _spec(raw: bytes) -> PodSpec:
+    """A pod's own; most events of a pod are about its status."""
+    spec = parsed(wire.PodSpec, raw)
     return PodSpec(
         containers=_containers(spec.containers),
         init_containers=_containers(spec.init_containers),

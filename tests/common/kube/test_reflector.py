@@ -14,7 +14,7 @@ from gpuyard.common.kube.protobuf import PROTOBUF
 from gpuyard.common.kube.reflector import Reflector, Tuning
 from gpuyard.common.kube.resources import PODS
 
-from tests.common.kube.wire import Answer, Wire, client_of, refusal
+from tests.common.kube.wire import Answer, Wire, client_of, refusal, unwrapped
 
 
 class Pod(msgspec.Struct, frozen=True):
@@ -32,7 +32,7 @@ class Watched:
         self.reports: list[str] = []
         self.delivered: list[Batch[Pod]] = []
         chance = options.pop("chance", lambda: 1.0)
-        better = {PROTOBUF: DECODER.decode}
+        better = {PROTOBUF: lambda raw: DECODER.decode(unwrapped(raw))}
         self.reflector = Reflector(
             client, PODS.within(), DECODER, better=better, chance=chance, report=self.reports.append, **options
         )

@@ -14,9 +14,10 @@ import msgspec
 from aiohttp import web
 from gpuyard.common.kube.access import Access
 from gpuyard.common.kube.client import Client, Timeouts
+from gpuyard.common.kube.forms import Unread
 from gpuyard.common.kube.protobuf import PROTOBUF
 from gpuyard.common.kube.resources import PODS
-from gpuyard.common.kube.watch_pb2 import Extension, Status, StatusDetails, Unknown, WatchEvent
+from gpuyard.common.kube.watch_pb2 import Extension, Status, StatusDetails, WatchEvent
 
 Json = dict[str, Any]
 POD_LIST = PODS.within().path
@@ -55,8 +56,13 @@ def refusal(status: int, reason: str, message: str = "no", retry_after: int = 0,
 
 
 def wrapped(inner: bytes) -> bytes:
-    """An object in protobuf, as the API server sends each."""
-    return b"k8s\0" + Unknown(raw=inner).SerializeToString()
+    """An object in protobuf, as the API server sends each: a message of which it is the second field."""
+    return b"k8s\0" + Extension(raw=inner).SerializeToString().replace(b"\x0a", b"\x12", 1)
+
+
+def unwrapped(raw: Unread) -> bytes:
+    """What was wrapped."""
+    return Extension.FromString(bytes(raw)[4:].replace(b"\x12", b"\x0a", 1)).raw
 
 
 def status_of(body: bytes) -> bytes:

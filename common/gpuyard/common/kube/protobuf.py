@@ -10,7 +10,7 @@ import msgspec
 from google.protobuf.message import DecodeError, Message
 from gpuyard.common.kube.forms import Event, Form, Unread
 from gpuyard.common.kube.frames import FrameCutter
-from gpuyard.common.kube.watch_pb2 import Status, Unknown, WatchEvent
+from gpuyard.common.kube.watch_pb2 import Refusal, WatchEvent
 
 M = TypeVar("M", bound=Message)
 
@@ -18,10 +18,18 @@ _MAGIC = b"k8s\0"
 _ESCAPED = str.maketrans({sign: f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"})
 
 
-def parsed(kind: type[M], raw: Unread) -> M:
-    """A message; raises `msgspec.DecodeError`, as readers of JSON do."""
+def unwrapped(kind: type[M], raw: Unread) -> M:
+    """What is around each object, with the object in it; raises `msgspec.DecodeError`, as readers of JSON do."""
+    whole = bytes(raw)
+    if not whole.startswith(_MAGIC):
+        raise msgspec.DecodeError(f"protobuf begins with {_MAGIC!r}, not with {whole[:4]!r}")
+    return parsed(kind, whole[len(_MAGIC) :])
+
+
+def parsed(kind: type[M], raw: bytes) -> M:
+    """A message; raises `msgspec.DecodeError`."""
     try:
-        return kind.FromString(bytes(raw))
+        return kind.FromString(raw)
     except DecodeError as error:
         raise msgspec.DecodeError(f"no {kind.DESCRIPTOR.name} in protobuf: {error}") from None
 
@@ -51,21 +59,14 @@ class _Protobuf:
 
     def event(self, frame: bytes, /) -> Event:
         seen = parsed(WatchEvent, frame)
-        inner = _unwrapped(seen.object.raw)
-        return Event(seen.type, as_json(parsed(Status, inner)) if seen.type == "ERROR" else inner)
+        kind, raw = seen.type, seen.object.raw
+        return Event(kind, as_json(unwrapped(Refusal, raw).status) if kind == "ERROR" else raw)
 
     def status(self, body: bytes, /) -> bytes:
         try:
-            return as_json(parsed(Status, _unwrapped(body)))
+            return as_json(unwrapped(Refusal, body).status)
         except msgspec.DecodeError:
             return body
-
-
-def _unwrapped(raw: bytes) -> bytes:
-    """The object without what says of which kind it is."""
-    if not raw.startswith(_MAGIC):
-        raise msgspec.DecodeError(f"protobuf begins with {_MAGIC!r}, not with {raw[:4]!r}")
-    return parsed(Unknown, raw[len(_MAGIC) :]).raw
 
 
 PROTOBUF: Form = _Protobuf()

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fgpuyard/common/kube/watch.proto\x12\x0cgpuyard.kube\"C\n\nWatchEvent\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\'\n\x06object\x18\x02 \x01(\x0b\x32\x17.gpuyard.kube.Extension\"\x18\n\tExtension\x12\x0b\n\x03raw\x18\x01 \x01(\x0c\"\x16\n\x07Unknown\x12\x0b\n\x03raw\x18\x02 \x01(\x0c\"e\n\x06Status\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12,\n\x07\x64\x65tails\x18\x05 \x01(\x0b\x32\x1b.gpuyard.kube.StatusDetails\x12\x0c\n\x04\x63ode\x18\x06 \x01(\x05\",\n\rStatusDetails\x12\x1b\n\x13retry_after_seconds\x18\x05 \x01(\x05\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fgpuyard/common/kube/watch.proto\x12\x0cgpuyard.kube\"C\n\nWatchEvent\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\'\n\x06object\x18\x02 \x01(\x0b\x32\x17.gpuyard.kube.Extension\"\x18\n\tExtension\x12\x0b\n\x03raw\x18\x01 \x01(\x0c\"/\n\x07Refusal\x12$\n\x06status\x18\x02 \x01(\x0b\x32\x14.gpuyard.kube.Status\"e\n\x06Status\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12,\n\x07\x64\x65tails\x18\x05 \x01(\x0b\x32\x1b.gpuyard.kube.StatusDetails\x12\x0c\n\x04\x63ode\x18\x06 \x01(\x05\",\n\rStatusDetails\x12\x1b\n\x13retry_after_seconds\x18\x05 \x01(\x05\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,10 +35,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_WATCHEVENT']._serialized_end=116
   _globals['_EXTENSION']._serialized_start=118
   _globals['_EXTENSION']._serialized_end=142
-  _globals['_UNKNOWN']._serialized_start=144
-  _globals['_UNKNOWN']._serialized_end=166
-  _globals['_STATUS']._serialized_start=168
-  _globals['_STATUS']._serialized_end=269
-  _globals['_STATUSDETAILS']._serialized_start=271
-  _globals['_STATUSDETAILS']._serialized_end=315
+  _globals['_REFUSAL']._serialized_start=144
+  _globals['_REFUSAL']._serialized_end=191
+  _globals['_STATUS']._serialized_start=193
+  _globals['_STATUS']._serialized_end=294
+  _globals['_STATUSDETAILS']._serialized_start=296
+  _globals['_STATUSDETAILS']._serialized_end=340
 # @@protoc_insertion_point(module_scope)

@@ -19,11 +19,11 @@ class Extension(_message.Message):
     raw: bytes
     def __init__(self, raw: _Optional[bytes] = ...) -> None: ...
 
-class Unknown(_message.Message):
-    __slots__ = ("raw",)
-    RAW_FIELD_NUMBER: _ClassVar[int]
-    raw: bytes
-    def __init__(self, raw: _Optional[bytes] = ...) -> None: ...
+class Refusal(_message.Message):
+    __slots__ = ("status",)
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    status: Status
+    def __init__(self, status: _Optional[_Union[Status, _Mapping]] = ...) -> None: ...
 
 class Status(_message.Message):
     __slots__ = ("message", "reason", "details", "code")
