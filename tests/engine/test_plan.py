@@ -107,13 +107,13 @@ def test_few_places_change_between_two_pauses_even_for_a_large_gang_and_its_vict
 
 
 def test_a_cycle_that_is_taken_apart_leaves_nothing_to_the_garbage_collector() -> None:
-    some = yard().nodes(20).queue("a", quota=80).queue("b", weight=0).running("b", 160, gpus=0.5)
+    some = yard().nodes(20).queue("a", quota=80).queue("b", weight=0).running("b", 160)
     snapshot = some.gang("a", 10, gpus=4, name="wide").pending("a", 2, gpus=8).snapshot()
     gc.collect()
     gc.disable()
     try:
         cycle = Cycle(snapshot, Settings())
-        cycle.run()
+        assert len(cycle.run().actions) > 10
         assert sum(1 for _ in cycle.dissolve()) > 160 // 32
         assert vars(cycle) == {}
         del cycle

@@ -4,7 +4,7 @@ import pytest
 from gpuyard.engine.accounts import Accounts
 from gpuyard.engine.model import SCALE, Pod
 from gpuyard.engine.record import Record
-from gpuyard.engine.result import Action, Evict, Nominate
+from gpuyard.engine.result import Action, Bind, Evict, Nominate
 from gpuyard.engine.scratch import Scratch
 from gpuyard.engine.stepwise import at_once
 
@@ -79,3 +79,12 @@ def test_a_promise_that_stands_is_not_told_again(table: Table) -> None:
     before = table.actions
     at_once(table.record.commit("consolidate", None, [table.a], ()))
     assert table.actions == before
+
+
+def test_who_starts_at_once_is_known_without_the_actions(table: Table) -> None:
+    table.scratch.bind(table.a, "node-2", ())
+    at_once(table.record.commit("allocate", table.scratch.team("ns/a-1"), [table.a], ()))
+    table.scratch.evict(table.b0)
+    table.scratch.nominate(table.b0, "node-2", ())
+    at_once(table.record.commit("consolidate", None, (), [table.b0]))
+    assert table.record.starts() == [action.pod for action in table.actions if isinstance(action, Bind)] == ["ns/a-1"]

@@ -97,9 +97,8 @@ class Cycle:
 
         Its parts know each other: left to the garbage collector they would hold others up for longer, and all at once.
         """
-        for pools in (self._pools, *self._movable.values()):
-            if pools is not None:
-                yield from pools.dissolve()
+        for pools in filter(None, (self._pools, *self._movable.values())):
+            yield from pools.dissolve()
         yield from self.scratch.dissolve()
         yield from take_apart(self.record)
         yield from take_apart(self)

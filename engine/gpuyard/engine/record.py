@@ -65,6 +65,10 @@ class Record:
         """The actions in the order in which they must be carried out."""
         return Cycle(tuple(chain.from_iterable(self.turns())))
 
+    def starts(self) -> list[str]:
+        """The pods that start at once."""
+        return [key for key, made in self.placements.items() if made.place.status is Status.BOUND]
+
     def turns(self) -> tuple[tuple[Action, ...], ...]:
         """The same, decision by decision."""
         devices = Devices(self._scratch.snapshot)

@@ -16,6 +16,9 @@ from gpuyard.extender.planner.plans import Place, Plan, Spec, Victim
 
 def decided(cycle: Cycle) -> list[Plan]:
     """The plans of a cycle that has run, in the order in which it decided."""
+    if not (cycle.record.evictions or cycle.settings.keep_nodes_empty):
+        # Many may start at once: nothing is made of them, only to be passed over.
+        return []
     turns = cycle.record.turns()
     leaving = {action.pod for turn in turns for action in turn if isinstance(action, Evict)}
     return [_plan(cycle, turn) for turn in turns if any(_needs_plan(cycle, action, leaving) for action in turn)]

@@ -23,7 +23,6 @@ from gpuyard.engine.kube.times import moment
 from gpuyard.engine.kube.verdicts import evictions_may_help
 from gpuyard.engine.model import GPU, Pod, Promise
 from gpuyard.engine.plan import Cycle
-from gpuyard.engine.result import Bind
 from gpuyard.engine.snapshot import Snapshot
 from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.ledger import Ledger, Phase, Sighting
@@ -35,11 +34,11 @@ from gpuyard.extender.planner.execution import Executor, Run, World
 from gpuyard.extender.planner.inheriting import Heirs
 from gpuyard.extender.planner.metrics import PlannerMetrics
 from gpuyard.extender.planner.observing import Observer
-from gpuyard.extender.planner.plans import Plan, promise
+from gpuyard.extender.planner.plans import Place, Plan, promise
 from gpuyard.extender.planner.progress import SeenPods
 from gpuyard.extender.planner.queues import QueueWriter, statuses
 from gpuyard.extender.planner.refusals import recall
-from gpuyard.extender.planner.stepping import computed, drain
+from gpuyard.extender.planner.stepping import computed, drain, give_way
 from gpuyard.extender.planner.store import Store
 from gpuyard.extender.planner.telling import Teller
 from gpuyard.extender.planner.waiting import WaitingRoom
@@ -97,6 +96,7 @@ class Planner:
         self._observer = Observer(ledger, translator, config, capacity)
         self._heirs = Heirs(ledger, self._observer.refusals, lambda: config().engine)
         self._runs: dict[str, Run] = {}
+        self._kept: Mapping[str, tuple[Place, ...]] | None = None
         self._loaded = False
         self._fresh = True
         self._woken: dict[str, float] = {}
@@ -127,6 +127,7 @@ class Planner:
                 self._interrupted(error)
             except Exception:
                 log.exception("plan-failed", plan=run.plan.name)
+            await give_way(self._calls)
         if self._observer.has_changed(self._clock(), int(self._today())) or self._waiting.is_due():
             await self._decide()
         await self._write_queues()
@@ -179,9 +180,11 @@ class Planner:
         return (entry.seen.workload.queue if entry and entry.seen.workload else "") or ""
 
     def _keep_places(self) -> None:
-        kept = tuple(promise(self._runs[name].plan, p) for name in sorted(self._runs) for p in self._runs[name].open)
-        if kept != self._ledger.promises.all:
-            self._ledger.put_promises(kept)
+        kept = {name: run.open for name, run in self._runs.items()}
+        if kept != self._kept:
+            # Of many plans hardly one has changed: what all of them promise is not made anew for each.
+            self._kept = kept
+            self._ledger.put_promises(promise(run.plan, one) for run in self._runs.values() for one in run.open)
         self._metrics.running.set(len(self._runs))
 
     # --- new plans ---
@@ -190,6 +193,7 @@ class Planner:
         now, settings = self._clock(), self._config().engine
         leaving = [uid for run in self._runs.values() if not run.why_not for uid in run.plan.victims]
         snapshot = self._observer.snapshot(self._open_promises(), leaving, now, int(self._today()))
+        await give_way(self._calls)
         self._waiting.turn_away(snapshot, settings)
         if not (any(snapshot.waiting.values()) or snapshot.torn):
             self._metrics.blocked.set(0)
@@ -204,7 +208,9 @@ class Planner:
         async with computed(cycle, self._clock, self._calls):
             self._metrics.cycles.observe(self._clock() - now)
             await self._carry_out(cycle)
+            await give_way(self._calls)
             self._count_on(cycle)
+            await give_way(self._calls)
             self._observer.come_back(cycle, self._clock())
             await self._publish(cycle.accounts)
             if not await self._waiting.tell(cycle):
@@ -298,8 +304,7 @@ class Planner:
 
     def _count_on(self, cycle: Cycle) -> None:
         """Remember who could start at once, to see whether kube-scheduler ever asks about them."""
-        bound = [a for a in cycle.record.result().actions if isinstance(a, Bind) and self._waits(a.pod)]
-        pods = {action.pod: cycle.snapshot.pods[action.pod] for action in bound}
+        pods = {key: cycle.snapshot.pods[key] for key in cycle.record.starts() if self._waits(key)}
         refusals, now, grace = self._observer.refusals, self._clock(), self._config().outrank.grace
         idle = {key: since for key, since in refusals.idle.items() if key in cycle.snapshot.pods}
         asked = {

@@ -35,7 +35,7 @@ async def drain(steps: Iterable[T], clock: Callable[[], float], calls: Callable[
     for step in steps:
         found.append(step)
         if clock() - begun >= SLICE:
-            given_up = await _give_way(calls, given_up)
+            given_up = await give_way(calls, given_up)
             begun = clock()
     return found
 
@@ -52,7 +52,7 @@ async def computed(cycle: Cycle, clock: Callable[[], float], calls: Callable[[],
         gc.enable()
 
 
-async def _give_way(calls: Callable[[], int], given_up: int) -> int:
+async def give_way(calls: Callable[[], int], given_up: int = 0) -> int:
     """Wait for the calls, but for those that are given up on; how many those are now."""
     for turn in range(PATIENCE):
         if turn >= TURNS:
