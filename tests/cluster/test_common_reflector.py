@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -12,8 +12,10 @@ import msgspec
 import pytest
 from gpuyard.common.kube.access import find_access
 from gpuyard.common.kube.client import Client
-from gpuyard.common.kube.errors import KubeError
+from gpuyard.common.kube.errors import ApiError, KubeError, api_error
+from gpuyard.common.kube.forms import JSON, Form
 from gpuyard.common.kube.objects import Meta
+from gpuyard.common.kube.protobuf import PROTOBUF
 from gpuyard.common.kube.reflector import Reflector, Tuning
 from gpuyard.common.kube.resources import CONFIG_MAPS
 from gpuyard.sandbox import Cluster, Spec
@@ -122,6 +124,7 @@ async def test_a_history_that_was_compacted_while_we_were_away(broken: Cluster) 
         await churn(client, numbers)
         await equal_in(watched, client)
         await watched.link.cut()
+        old = (await client.create(MAPS, {"metadata": {"name": "last"}}))["metadata"]["resourceVersion"]
         await client.delete(CONFIG_MAPS.named("m0", "default"))
         await churn(client, numbers)
         await asyncio.to_thread(broken.compact_etcd)
@@ -130,6 +133,20 @@ async def test_a_history_that_was_compacted_while_we_were_away(broken: Cluster) 
         assert await equal_in(watched, client) < PROMISE * others_share()
         assert "m0" in watched.gone
         assert watched.cache.counts.lists == 2
+        for form in (JSON, PROTOBUF):
+            assert (await refused(client, old, form)).expired
+
+
+async def refused(client: Client, version: str, form: Form) -> ApiError:
+    """What the server says to who wants to watch from there, whether at once or in an event."""
+    try:
+        async with aclosing(client.watch(MAPS, {"resourceVersion": version, "timeoutSeconds": "20"}, (form,))) as watch:
+            async for _, frames in watch:
+                for event in map(form.event, frames):
+                    return api_error(event.type, 0, bytes(event.object))
+    except ApiError as error:
+        return error
+    raise AssertionError("it was not refused")
 
 
 async def test_sixty_seconds_away_in_three_ways(broken: Cluster) -> None:
