@@ -306,6 +306,24 @@ async def test_in_a_burst_who_only_stands_in_the_queue_of_kube_scheduler_is_coun
     assert stage.outrank.blocked == {"ns/claim"}
 
 
+async def test_what_plans_keep_is_not_made_anew_while_nothing_changes(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await stage.look()
+    put: list[object] = []
+    monkeypatch.setattr(stage.bench.ledger, "put_promises", put.append)
+    await stage.look()
+    assert put == []
+    assert stage.kept() == {"claim": "n1"}
+
+
+async def test_a_new_leader_keeps_nothing_of_plans_that_are_gone(stage: Stage) -> None:
+    await stage.look()
+    stage.api.objects = {name: one for name, one in stage.api.objects.items() if not name.startswith(PLANS)}
+    await stage.another().resume()
+    assert stage.kept() == {}
+
+
 async def test_a_new_leader_goes_on_where_the_last_one_stopped(stage: Stage) -> None:
     stage.api.errors["patch", next_status(stage)] = UnreachableError("killed")
     with pytest.raises(UnreachableError):
