@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from email.utils import formatdate
 from functools import partial
 from http import HTTPStatus
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, cast
 
 from gpuyard.common.http import KEEP_ALIVE, SECURITY
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser, parse_url
@@ -119,9 +119,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Somebody has connected."""
-        if not isinstance(transport, asyncio.Transport):
-            raise TypeError("a connection needs a stream")
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)
         self._reception.connections.add(self)
         self._look_again(KEEP_ALIVE)
 
