@@ -194,8 +194,8 @@ M = TypeVar("M", bound=Request)
 FEW = 8
 """So many names are looked up in the text that came before a table is cheaper."""
 
-HEAD = 4096
-"""So many bytes of names are read at first: some hundred, more than an answer names."""
+HEAD = 2048
+"""So many bytes of names are read at first: a hundred or two, more than an answer names."""
 
 _NODE = Decoder(_Node)
 _NAMES = Decoder(list[str])
