@@ -2,9 +2,10 @@
 
 All take turns in one sandbox, every other time in reverse order, after one turn that does not count: the API server
 ends the watches of everybody again and again until it has learnt how many events there are. Each time pods are made
-while kube-scheduler is paused; what counts is the time from then on until all are bound. The echo names as many nodes and refuses the same pods, as wordily. The watching echo reads all
-that the API server says of pods, too, as who decides by them must: no extender can be cheaper than that. The pods for
-which nobody is asked want a twin of the GPU that kube-scheduler is not told to ask about.
+while kube-scheduler is paused; what counts is the time from then on until all are bound. The echo names as many nodes
+and refuses the same pods, as wordily. The watching echo reads all that the API server says of pods, too, as who decides
+by them must: no extender can be cheaper than that. The pods for which nobody is asked want a twin of the GPU that
+kube-scheduler is not told to ask about.
 """
 
 import asyncio
