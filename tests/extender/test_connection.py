@@ -166,6 +166,61 @@ async def test_a_head_without_end_is_not_kept(caller: Caller) -> None:
     assert await caller.is_left()
 
 
+async def test_what_follows_a_body_without_end_is_not_kept(caller: Caller) -> None:
+    await caller.say(b"POST /length HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX-Trailer: ")
+    for _ in range(LONGEST_HEAD // 8192 + 1):
+        await caller.say(b"x" * 8192)
+    assert (await caller.heard())[0] == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+    assert await caller.is_left()
+
+
+async def test_a_body_between_two_heads_is_no_part_of_either(place: Place, caller: Caller) -> None:
+    place.server.max_body = 1 << 20
+    asked = call(body=b"x" * 100_000)
+    await caller.say(asked[:20], asked[20:] + asked[:20], asked[20:] + asked[:20], asked[20:])
+    assert [(await caller.heard())[2] for _ in range(3)] == [b"100000"] * 3
+
+
+async def test_a_body_in_tiny_pieces_is_the_same_body(caller: Caller) -> None:
+    pieces = b"".join(b"1\r\n%d\r\n" % (number % 10) for number in range(500))
+    asked = b"POST /length HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + pieces + b"0\r\n\r\n"
+    await caller.say(asked)
+    assert (await caller.heard())[2] == b"500"
+
+
+async def test_what_is_no_http_after_a_call_that_waits_is_no_answer_to_it(place: Place, caller: Caller) -> None:
+    await caller.say(call("/later", b"x"), b"\x16\x03\x01\r\n\r\n")
+    place.go.set()
+    status, headers, body = await caller.heard()
+    assert (status, headers["Connection"], body) == (200, "close", b"later x")
+    assert await caller.is_left()
+
+
+async def test_an_upgrade_of_a_call_that_waits_is_answered_and_left(place: Place, caller: Caller) -> None:
+    await caller.say(call("/later", b"", "Connection: Upgrade", "Upgrade: h2c"))
+    place.go.set()
+    _, headers, body = await caller.heard()
+    assert (headers["Connection"], body) == ("close", b"later ")
+    assert await caller.is_left()
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+async def test_a_fault_of_ours_is_an_answer_too(place: Place, caller: Caller, awaited: bool) -> None:
+    async def later() -> Reply:
+        raise KeyError("inside")
+
+    def at_once(_: bytes | None) -> Awaitable[Reply]:
+        if awaited:
+            return later()
+        raise KeyError("inside")
+
+    place.server.routes = {"/length": Route(at_once)}
+    await caller.say(call())
+    status, headers, body = await caller.heard()
+    assert (status, headers["Connection"], body) == (500, "close", b"")
+    assert place.server.under_way == 0
+
+
 async def test_a_long_body_before_a_head_is_no_part_of_that_head(caller: Caller) -> None:
     asked = call()
     for _ in range(3):
@@ -210,12 +265,35 @@ async def test_a_call_that_asks_elsewhere_does_not_count(place: Place, caller: C
 async def test_a_caller_who_goes_in_the_middle_of_a_call_is_not_counted_on(place: Place) -> None:
     async with place.server.listening(0, "127.0.0.1") as port:
         async with calling(port) as caller:
-            await caller.say(call("/later") + call() + call()[:-1])
-            assert place.server.under_way == 2
+            await caller.say(call() + call()[:-1])
+            assert place.server.under_way == 1
         await eventually(lambda: not place.server.connections)
-        assert place.server.under_way == 0
+    assert place.server.under_way == 0
+
+
+async def test_what_was_begun_for_a_caller_who_goes_is_brought_to_its_end(place: Place) -> None:
+    place.server.routes = {"/later": Route(place.later)}
+    async with place.server.listening(0, "127.0.0.1") as port:
+        async with calling(port) as caller:
+            await caller.say(call("/later"))
+            assert place.server.under_way == 1
+        await eventually(lambda: not place.server.connections)
         place.go.set()
         await asyncio.wait_for(place.brought_to_its_end.wait(), 10)
+        await eventually(lambda: place.server.under_way == 0)
+
+
+async def test_who_waits_for_an_answer_is_not_heard_further(place: Place) -> None:
+    place.server.max_body = 1 << 20
+    async with place.server.listening(0, "127.0.0.1", shutdown=0.1) as port, calling(port) as caller:
+        await caller.say(call("/later", b"x"))
+        flood = asyncio.create_task(caller.say(*[call(body=b"y" * (1 << 20))] * 50))
+        done, _ = await asyncio.wait([flood], timeout=1)
+        assert not done, "the rest waits at the caller"
+        place.go.set()
+        assert (await caller.heard())[2] == b"later x"
+        assert [(await caller.heard())[2] for _ in range(50)] == [b"%d" % (1 << 20)] * 50
+        await flood
 
 
 async def test_who_does_not_read_is_not_answered_until_he_does(place: Place, caller: Caller) -> None:
@@ -223,7 +301,7 @@ async def test_who_does_not_read_is_not_answered_until_he_does(place: Place, cal
     place.server.routes = {"/big": Route(lambda _: Reply(big))}
     await caller.say(call("/big") * 100)
     (one,) = place.server.connections
-    assert one.unsent < 10 * len(big)
+    assert one._transport.get_write_buffer_size() < 10 * len(big)
     for _ in range(100):
         assert (await caller.heard())[2] == big
 
@@ -231,6 +309,13 @@ async def test_who_does_not_read_is_not_answered_until_he_does(place: Place, cal
 async def test_who_says_nothing_for_long_is_left(place: Place, quickly: Caller) -> None:
     await quickly.say(call()[:-1])
     assert await quickly.is_left()
+    assert place.server.under_way == 0
+
+
+async def test_who_takes_no_answers_for_long_is_dropped(place: Place, quickly: Caller) -> None:
+    place.server.routes = {"/big": Route(lambda _: Reply(b"x" * (1 << 20)))}
+    await quickly.say(call("/big") * 100)
+    await eventually(lambda: not place.server.connections)
     assert place.server.under_way == 0
 
 

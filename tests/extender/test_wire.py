@@ -156,7 +156,8 @@ def test_a_refusal_marks_every_node_as_beyond_help_with_one_sentence() -> None:
 
 
 @pytest.mark.parametrize(
-    "names", [[], ["n1"], ["a", "b"], ['quoted "', "b"], ['",', "b"], ["back\\", "b"], ["ü\n", ""]]
+    "names",
+    [[], ["n1"], ["a", "b"], ['quoted "', "b"], ['",', "b"], ["back\\", "b"], [","], ["a", ",", "b"], ["ü\n", ""]],
 )
 @pytest.mark.parametrize("sentence", ["full", 'of "team" \\ 8 GPUs\n'])
 def test_one_cause_for_all_is_written_as_any_mapping_would_be(names: list[str], sentence: str) -> None:

@@ -18,10 +18,13 @@ from http import HTTPStatus
 from typing import NamedTuple, Protocol, cast
 
 from gpuyard.common.http import KEEP_ALIVE, SECURITY
+from gpuyard.common.logs import get_logger
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser, parse_url
 
 LONGEST_HEAD = 64 << 10
-"""Bytes; a head is a few hundred of them."""
+"""Bytes of a head, or of what else is no body; a head has a few hundred."""
+
+log = get_logger()
 
 _FIXED = "".join(f"{name}: {value}\r\n" for name, value in {**SECURITY, "Content-Type": "application/json"}.items())
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -62,19 +65,36 @@ class Reception(Protocol):
 class _Call:
     """A call that is arriving, or waits for its turn."""
 
-    __slots__ = ("body", "close", "method", "route", "size")
+    __slots__ = ("_body", "close", "method", "route", "size")
 
     def __init__(self, method: str, route: Route | None) -> None:
         self.method = method
         self.route = route
-        self.body: list[bytes] = []
         self.size = 0
         self.close = False
+        self._body: bytes | bytearray = b""
 
     @property
     def counts(self) -> bool:
         """Whether others should let it go first."""
         return self.route is not None and self.route.from_memory
+
+    @property
+    def body(self) -> bytes:
+        """What has come of the body."""
+        return bytes(self._body)
+
+    def take(self, piece: bytes, most: int) -> None:
+        """A piece of the body; of one that is too long nothing is kept."""
+        self.size += len(piece)
+        if self.size > most:
+            self._body = b""
+        elif self._body:
+            # In one piece, as most come, it is not copied; in many each would cost more than its bytes.
+            self._body = self._body if isinstance(self._body, bytearray) else bytearray(self._body)
+            self._body += piece
+        else:
+            self._body = piece
 
 
 class Connection(asyncio.Protocol):
@@ -88,24 +108,24 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._parser = HttpRequestParser(self)
         self._url = b""
-        self._head: int | None = None
-        """How long the head is that is arriving, as far as it did not come at once."""
+        self._begun = False
+        """Whether a head is arriving."""
+        self._beside = 0
+        """How many bytes have come since the last that were something: a whole head, or of a body."""
         self._wants_word = False
         self._arriving: _Call | None = None
         self._waiting = deque[_Call]()
         self._awaiting: asyncio.Future[Reply] | None = None
         self._full = False
+        """Whether the caller does not take its answers."""
+        self._last = False
+        """Whether nothing more is heard of this caller."""
         self._heard = self._loop.time()
 
     @property
     def idle(self) -> bool:
         """Whether no call is under way."""
-        return self._head is None and self._arriving is None and not self._waiting and self._awaiting is None
-
-    @property
-    def unsent(self) -> int:
-        """How many bytes of answers the caller has not taken yet."""
-        return self._transport.get_write_buffer_size()
+        return not (self._begun or self._arriving or self._waiting or self._awaiting)
 
     def close(self) -> None:
         """Hear nothing more."""
@@ -126,7 +146,9 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Read what has come, and answer what is complete."""
         self._heard = self._loop.time()
-        before = self._head
+        if self._last:
+            return
+        self._beside += len(data)
         try:
             self._parser.feed_data(data)
         except HttpParserUpgrade:
@@ -134,21 +156,20 @@ class Connection(asyncio.Protocol):
             self._finish()
         except HttpParserError:
             self._refuse(HTTPStatus.BAD_REQUEST)
-        if before is not None and self._head is not None:
-            self._head = before + len(data)
-            if self._head > LONGEST_HEAD:
-                self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+        if self._beside > LONGEST_HEAD:
+            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
 
     def pause_writing(self) -> None:
         """The caller does not read its answers: then it is neither answered nor heard."""
         self._full = True
-        self._transport.pause_reading()
+        self._listen()
 
     def resume_writing(self) -> None:
         """The caller has read."""
         self._full = False
-        self._transport.resume_reading()
+        self._heard = self._loop.time()
         self._answer()
+        self._listen()
 
     def connection_lost(self, _error: Exception | None) -> None:
         """The caller is gone: what it asked and was not answered is dropped; what was begun is brought to its end."""
@@ -167,15 +188,22 @@ class Connection(asyncio.Protocol):
     def _close_if_silent(self) -> None:
         left = self._heard + KEEP_ALIVE - self._loop.time()
         if left <= 0 and self._awaiting is None:
-            self.close()
+            # Whoever does not even take what is on its way would never be gone.
+            (self.abort if self._transport.is_closing() else self.close)()
+        self._look_again(max(left, KEEP_ALIVE / 10))
+
+    def _listen(self) -> None:
+        """Hear the caller, or let it wait: nobody is heard further while calls of its wait for an answer."""
+        if self._full or self._waiting or self._last:
+            self._transport.pause_reading()
         else:
-            self._look_again(max(left, KEEP_ALIVE / 10))
+            self._transport.resume_reading()
 
     # --- what the parser calls ---
 
     def on_message_begin(self) -> None:
         """The first byte of a call."""
-        self._head, self._url, self._wants_word = 0, b"", False
+        self._begun, self._url, self._wants_word = True, b"", False
 
     def on_url(self, url: bytes) -> None:
         """A piece of the address."""
@@ -188,7 +216,7 @@ class Connection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         """The head is complete: from now on it counts as a call."""
-        self._head = None
+        self._begun, self._beside = False, 0
         method = self._parser.get_method().decode()
         call = self._arriving = _Call(method, self._reception.routes.get(_path(self._url)))
         self._reception.under_way += call.counts
@@ -196,21 +224,21 @@ class Connection(asyncio.Protocol):
             self._transport.write(_CONTINUE)
 
     def on_body(self, piece: bytes) -> None:
-        """A piece of the body; of one that is too long nothing is kept."""
+        """A piece of the body."""
+        self._beside = 0
         if self._arriving is not None:
-            self._arriving.size += len(piece)
-            if self._arriving.size <= self._reception.max_body:
-                self._arriving.body.append(piece)
-            else:
-                self._arriving.body.clear()
+            self._arriving.take(piece, self._reception.max_body)
 
     def on_message_complete(self) -> None:
         """The call is complete: it is answered now, if no other one of this caller waits."""
+        self._beside = 0
         if self._arriving is not None:
             self._arriving.close = self._parser.get_http_version() != "1.1" or not self._parser.should_keep_alive()
             self._waiting.append(self._arriving)
             self._arriving = None
             self._answer()
+            if self._waiting:
+                self._listen()
 
     # --- answering ---
 
@@ -230,35 +258,47 @@ class Connection(asyncio.Protocol):
             return Reply(status=HTTPStatus.NOT_FOUND)
         if call.method != "POST":
             return Reply(status=HTTPStatus.METHOD_NOT_ALLOWED, allow="POST")
-        return call.route.answer(b"".join(call.body) if call.size <= self._reception.max_body else None)
+        try:
+            return call.route.answer(call.body if call.size <= self._reception.max_body else None)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the caller is not left without an answer
+            return _failed(error)
 
     def _answered(self, call: _Call, done: asyncio.Future[Reply]) -> None:
         self._awaiting = None
         if done.cancelled() or self._transport.is_closing():
+            self._reception.under_way -= call.counts
             self.close()
-        else:
-            self._reply(call, done.result())
-            self._answer()
+            return
+        error = done.exception()
+        self._reply(call, _failed(error) if error else done.result())
+        self._answer()
+        self._listen()
 
     def _reply(self, call: _Call, reply: Reply) -> None:
         self._reception.under_way -= call.counts
-        last = reply.last or call.close or self._reception.closing
+        last = reply.last or call.close or self._reception.closing or (self._last and not self._waiting)
         self._transport.write(_head(reply, last=last) + reply.body)
         if last:
-            self._finish()
+            self.close()
 
     def _finish(self) -> None:
-        """Nothing more is heard; what is being answered is still answered."""
+        """Nothing more is heard; what was heard is still answered."""
+        self._last = True
         if self._awaiting is None:
             self.close()
         else:
-            self._transport.pause_reading()
+            self._listen()
 
     def _refuse(self, status: HTTPStatus) -> None:
-        """What comes is no call: say so, and hear no more."""
-        self._head = None
-        self._transport.write(_head(Reply(status=status), last=True))
-        self.close()
+        """What comes is no call: say so, unless an answer to an earlier one is due, and hear no more."""
+        if self._awaiting is None and not self._transport.is_closing():
+            self._transport.write(_head(Reply(status=status), last=True))
+        self._finish()
+
+
+def _failed(error: BaseException) -> Reply:
+    log.error("call-failed", exc_info=error)
+    return Reply(status=HTTPStatus.INTERNAL_SERVER_ERROR, last=True)
 
 
 def _path(url: bytes) -> str:

@@ -270,7 +270,8 @@ class OneCause(Mapping[str, str]):
     def written(self) -> Raw:
         """The JSON of it: a list of the names, in which the sentence comes after each."""
         names = _PLAIN.encode(list(self))
-        if names == b"[]" or b"\\" in names:
+        if names.count(b",") != len(self) - 1:
+            # None at all, or a comma within a name.
             return Raw(_PLAIN.encode(dict(self)))
         sentence = b":" + _PLAIN.encode(self._sentence)
         return Raw(b"{" + names[1:-1].replace(b'","', b'"' + sentence + b',"') + sentence + b"}")
