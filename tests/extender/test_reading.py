@@ -6,9 +6,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from gpuyard.common.kube.protobuf import parsed
 from gpuyard.engine.kube.objects import NO_BYTES
+from gpuyard.extender import pod_pb2 as wire
 from gpuyard.extender.objects import Pod, PodSpec
-from gpuyard.extender.reading import JsonPods, read_pod
+from gpuyard.extender.reading import SHORT, JsonPods, read_pod
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -151,6 +153,68 @@ def test_what_stays_json_is_written_as_the_api_server_does(spec: Json, affinity:
 def test_pods_share_what_they_have_in_common(read: Any) -> None:  # noqa: ANN401 - either way to read
     first, second = (spec_of(read(pod(name, tolerations=[{"key": "k"}]))) for name in ("a", "b"))
     assert first.tolerations is second.tolerations
+
+
+@pytest.mark.parametrize("read", [in_json, lambda thing: read_pod(in_protobuf(thing))])
+def test_what_is_long_is_not_kept_for_others(read: Any) -> None:  # noqa: ANN401 - either way to read
+    long = [{"key": "k", "value": "v" * SHORT}]
+    first, second = (spec_of(read(pod(name, tolerations=long))) for name in ("a", "b"))
+    assert first.tolerations == second.tolerations
+    assert first.tolerations is not second.tolerations
+    assert first is not second
+
+
+def any_bytes(text: str) -> Json:
+    """A pod with a text where the API server takes any, and with others, long and short, beside it."""
+    term = {"matchExpressions": [{"key": "k", "operator": "In", "values": [text, "ü"]}]}
+    wish = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 300, "preference": term}]}
+    return {
+        "metadata": {
+            "name": "p",
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "labels": {"a": "b"},
+            "annotations": {"gpu-fraction": text, "pod-group-name": text * 99, "other": text},
+            "ownerReferences": [{"kind": text, "name": text, "uid": "u", "apiVersion": "v1", "controller": True}],
+        },
+        "spec": {"containers": None, "schedulerName": text, "priority": -1, "affinity": {"nodeAffinity": wish}},
+        "status": {"conditions": [{"type": "PodScheduled", "status": "False", "message": text}]},
+    }
+
+
+def test_each_byte_that_is_part_of_no_text_is_what_the_api_server_makes_of_it_in_json() -> None:
+    raw = in_protobuf(any_bytes("~~~~~~")).replace(b"~~~~~~", b"a\xff\xe2\x9c\xed\xa0")
+    assert opened(read_pod(raw)) == opened(in_json(any_bytes("a" + 5 * "\ufffd")))
+
+
+def test_what_is_not_known_stays_beside_what_is_no_text() -> None:
+    fixed = b"\x79" + bytes(8) + b"\x7d" + bytes(4) + b"\x78\x96\x01" + b"\x7a\x01\xff"
+    assert parsed(wire.Owner, fixed + b"\x1a\x01\xff" + fixed).name == "\ufffd"
+
+
+@pytest.mark.parametrize("rest", [b"\x1a\x02a", b"\x1a", b"\x1b", b"\x79\0", b"\x80" * 100])
+def test_what_is_cut_off_or_nonsense_beside_what_is_no_text_is_refused(rest: bytes) -> None:
+    with pytest.raises(msgspec.DecodeError, match="no Owner in protobuf"):
+        parsed(wire.Owner, b"\x1a\x01\xff" + rest)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(1 - 62135596800, "0001-01-01T00:00:01Z"), (-1, "1969-12-31T23:59:59Z"), (253402300799, "9999-12-31T23:59:59Z")],
+)
+def test_a_time_is_written_as_in_json(seconds: int, text: str) -> None:
+    assert read_pod(created(seconds)).metadata.creation_timestamp == text
+
+
+@pytest.mark.parametrize("seconds", [2**60, -(2**63), 253402300800])
+def test_a_time_without_a_date_is_refused(seconds: int) -> None:
+    with pytest.raises(msgspec.DecodeError, match="no time that has a date"):
+        read_pod(created(seconds))
+
+
+def created(seconds: int) -> bytes:
+    """A pod of that time."""
+    meta = wire.Meta(name="p", creation_timestamp=wire.Time(seconds=seconds).SerializeToString())
+    return b"k8s\0" + wire.Wrapped(pod=wire.Pod(metadata=meta)).SerializeToString()
 
 
 def test_a_pod_does_not_keep_the_answer_in_memory() -> None:

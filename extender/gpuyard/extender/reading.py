@@ -2,12 +2,14 @@
 
 Most of what a pod says it says as thousands of others do: resources, tolerations, labels, conditions, owners, times.
 Such parts are read once and found by their bytes from then on, so that pods share them; that is quicker, and no pod
-keeps the whole answer of the API server in memory, as undecoded parts of it would.
+keeps the whole answer of the API server in memory, as undecoded parts of it would. What is long is read each time: few
+say the same, and what thousands of long ones had said would stay after they have gone.
 """
 
-from collections.abc import Iterable, Mapping
-from functools import lru_cache
-from time import gmtime, strftime
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache, wraps
+from typing import TypeVar
 
 import msgspec
 from gpuyard.common.kube.forms import Unread
@@ -16,10 +18,26 @@ from gpuyard.engine.kube.objects import NO_BYTES, Container, Notes, Requests, Re
 from gpuyard.extender import pod_pb2 as wire
 from gpuyard.extender.objects import Given, Meta, Owner, Pod, PodCondition, PodSpec, PodStatus, Volume
 
-_shared = lru_cache(maxsize=1 << 11)
+T = TypeVar("T")
+
+SHORT = 1 << 12
+"""Bytes up to which a part is kept to be found again."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _GIVEN = Given()
 _NOTES = {field.encode_name: field.name for field in msgspec.structs.fields(Notes)}
 _POD = msgspec.json.Decoder(Pod)
+
+
+def _shared(read: Callable[[bytes], T]) -> Callable[[bytes], T]:
+    """Read what is short once, and what is long each time."""
+    known = lru_cache(maxsize=1 << 11)(read)
+
+    @wraps(read)
+    def found(raw: bytes) -> T:
+        return known(raw) if len(raw) <= SHORT else read(raw)
+
+    return found
 
 
 class JsonPods:
@@ -76,7 +94,7 @@ def _spec(raw: bytes) -> PodSpec:
         priority=spec.priority if spec.HasField("priority") else None,
         node_selector=dict(spec.node_selector) or None,
         affinity=_affinity(spec.affinity) if spec.HasField("affinity") else NO_BYTES,
-        tolerations=_tolerations(tuple(spec.tolerations)),
+        tolerations=_tolerations(spec.tolerations),
         volumes=list(map(_volume, spec.volumes)) or None,
     )
 
@@ -91,7 +109,7 @@ def _status(status: wire.PodStatus) -> PodStatus:
 
 
 def _containers(containers: Iterable[wire.Container]) -> tuple[Container, ...] | None:
-    return tuple(_container(each.resources, each.restart_policy) for each in containers) or None
+    return tuple(Container(_resources(each.resources), each.restart_policy or None) for each in containers) or None
 
 
 def _volume(volume: wire.Volume) -> Volume:
@@ -108,6 +126,12 @@ def _amounts(amounts: Mapping[str, wire.Quantity]) -> Requests | None:
         return None
     gpu, cpu, memory = (amounts[name].text if name in amounts else None for name in ("nvidia.com/gpu", "cpu", "memory"))
     return Requests(gpu, cpu, memory)
+
+
+def _tolerations(tolerations: Iterable[bytes]) -> msgspec.Raw:
+    """A list of them all; nothing for none."""
+    written = b",".join(map(_toleration, tolerations))
+    return _part(b"[" + written + b"]" if written else b"")
 
 
 # --- what pods share --------------------------------------------------------------------------------------------------
@@ -140,13 +164,18 @@ def _owner(raw: bytes) -> Owner:
 def _time(raw: bytes) -> str | None:
     """As text; a time that is there and says nothing is null in JSON."""
     time = parsed(wire.Time, raw)
-    return strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(time.seconds)) if time.HasField("seconds") else None
+    if not time.HasField("seconds"):
+        return None
+    try:
+        return (_EPOCH + timedelta(seconds=time.seconds)).isoformat().replace("+00:00", "Z")
+    except OverflowError:
+        raise msgspec.DecodeError(f"no time that has a date: {time.seconds} s") from None
 
 
 @_shared
-def _container(resources: bytes, restart_policy: str) -> Container:
-    read = parsed(wire.Resources, resources)
-    return Container(Resources(_amounts(read.requests), _amounts(read.limits)), restart_policy or None)
+def _resources(raw: bytes) -> Resources:
+    read = parsed(wire.Resources, raw)
+    return Resources(_amounts(read.requests), _amounts(read.limits))
 
 
 @_shared
@@ -166,7 +195,5 @@ def _affinity(raw: bytes) -> msgspec.Raw:
 
 
 @_shared
-def _tolerations(raw: tuple[bytes, ...]) -> msgspec.Raw:
-    if not raw:
-        return NO_BYTES
-    return msgspec.Raw(b"[" + b",".join(as_json(parsed(wire.Toleration, each)) for each in raw) + b"]")
+def _toleration(raw: bytes) -> bytes:
+    return as_json(parsed(wire.Toleration, raw))

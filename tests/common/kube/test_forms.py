@@ -30,7 +30,7 @@ def test_the_status_of_an_error_is_json(form: Form) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("line", [b"\x0aoops", b"\x0a\x05ERROR\x12\x05\x0a\x03abc", b"\x0a\x05ERROR", b"\x0a\x01\xff"])
+@pytest.mark.parametrize("line", [b"\x0aoops", b"\x0a\x05ERROR\x12\x05\x0a\x03abc", b"\x0a\x05ERROR", b"\x0a\x02\xff"])
 def test_what_is_no_event_is_refused(form: Form, line: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):
         form.event(line)
