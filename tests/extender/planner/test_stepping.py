@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator
 import pytest
 from gpuyard.engine.plan import Cycle
 from gpuyard.engine.settings import Settings
+from gpuyard.extender.planner import stepping
 from gpuyard.extender.planner.stepping import PATIENCE, SLICE, TURNS, computed, drain
 
 from tests.engine.builders import yard
@@ -87,8 +88,26 @@ async def test_from_a_cycle_s_first_step_until_it_is_taken_apart_no_garbage_is_c
     assert gc.isenabled()
 
 
-async def test_garbage_is_collected_again_when_what_follows_upon_a_cycle_fails() -> None:
+async def test_garbage_is_collected_only_where_it_takes_long_to_carry_a_cycle_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stepping, "LONG", 0)
+    collected: list[bool] = []
+
+    def clock() -> float:
+        collected.append(gc.isenabled())
+        return 0.0
+
+    async with asyncio.timeout(30), computed(cycle(), clock, lambda: 0):
+        while not gc.isenabled():
+            await asyncio.sleep(0)
+    assert set(collected) == {False}
+
+
+async def test_also_when_what_follows_fails_a_cycle_is_taken_apart_and_garbage_collected_again() -> None:
+    some = cycle()
     with pytest.raises(ConnectionError):
-        async with computed(cycle(), lambda: 0.0, lambda: 0):
+        async with computed(some, lambda: 0.0, lambda: 0):
             raise ConnectionError
+    assert vars(some) == {}
     assert gc.isenabled()

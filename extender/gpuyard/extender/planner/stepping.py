@@ -6,6 +6,7 @@ the work would wait for it at each slice.
 
 Nor does Python's garbage collector come in between: in the midst of a long cycle it would look through all that is
 there, which takes tens of milliseconds, and find nothing. What the cycle leaves behind is freed by hand, step by step.
+Only when it takes long to carry out what was decided, because the API server is slow, it does come.
 """
 
 import asyncio
@@ -27,6 +28,9 @@ TURNS = 2
 PATIENCE = 200
 """Turns after which the work goes on although a call is not answered, and waits for it no more."""
 
+LONG = 1.0
+"""Seconds after which garbage is collected although what was decided is not yet carried out."""
+
 
 async def drain(steps: Iterable[T], clock: Callable[[], float], calls: Callable[[], int]) -> list[T]:
     """Go through all steps to the end; what they gave. `calls` says how many calls have begun and are not answered."""
@@ -42,12 +46,17 @@ async def drain(steps: Iterable[T], clock: Callable[[], float], calls: Callable[
 
 @asynccontextmanager
 async def computed(cycle: Cycle, clock: Callable[[], float], calls: Callable[[], int]) -> AsyncIterator[None]:
-    """The cycle, run beside the verbs; at the end it is taken apart. No garbage is collected until then."""
+    """The cycle, run beside the verbs; at the end, whatever it is, it is taken apart."""
     gc.disable()
     try:
         await drain(cycle.steps(), clock, calls)
-        yield
-        await drain(cycle.dissolve(), clock, calls)
+        late = asyncio.get_running_loop().call_later(LONG, gc.enable)
+        try:
+            yield
+        finally:
+            late.cancel()
+            gc.disable()
+            await drain(cycle.dissolve(), clock, calls)
     finally:
         gc.enable()
 
