@@ -1,12 +1,14 @@
 """The planner over a ledger in memory: what it writes, whom it evicts, what it keeps, and how it goes on."""
 
 import asyncio
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from gpuyard.common.kube.errors import UnreachableError
 from gpuyard.common.settings import Span
+from gpuyard.engine.model import Promise
 from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.config import Planner as PlannerConfig
 from gpuyard.extender.planner import loop
@@ -322,6 +324,25 @@ async def test_a_new_leader_keeps_nothing_of_plans_that_are_gone(stage: Stage) -
     stage.api.objects = {name: one for name, one in stage.api.objects.items() if not name.startswith(PLANS)}
     await stage.another().resume()
     assert stage.kept() == {}
+
+
+async def test_what_could_not_be_kept_is_kept_at_the_next_look(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    await stage.look()
+    stage.gone(NEW)
+    put, fails = stage.bench.ledger.put_promises, iter([True])
+
+    def fail_once(promises: Iterable[Promise]) -> None:
+        if next(fails, False):
+            raise ArithmeticError
+        put(promises)
+
+    stage.bench.ledger.put_promises(())
+    monkeypatch.setattr(stage.bench.ledger, "put_promises", fail_once)
+    new = stage.another()
+    with pytest.raises(ArithmeticError):
+        await new.resume()
+    await new.look()
+    assert stage.kept() == {"claim": "n1"}
 
 
 async def test_a_new_leader_goes_on_where_the_last_one_stopped(stage: Stage) -> None:

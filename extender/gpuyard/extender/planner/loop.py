@@ -183,8 +183,9 @@ class Planner:
         kept = {name: run.open for name, run in self._runs.items()}
         if kept != self._kept:
             # Of many plans hardly one has changed: what all of them promise is not made anew for each.
-            self._kept = kept
             self._ledger.put_promises(promise(run.plan, one) for run in self._runs.values() for one in run.open)
+            # Last: what could not be put is tried again.
+            self._kept = kept
         self._metrics.running.set(len(self._runs))
 
     # --- new plans ---
