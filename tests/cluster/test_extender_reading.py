@@ -14,6 +14,7 @@ from gpuyard.common.kube.forms import JSON, Form
 from gpuyard.common.kube.protobuf import PROTOBUF
 from gpuyard.common.kube.reflector import Reflector, Tuning
 from gpuyard.common.kube.resources import CONFIG_MAPS, PODS, Resource
+from gpuyard.extender import pod_pb2 as wire
 from gpuyard.extender.objects import Pod
 from gpuyard.extender.reading import JsonPods, read_pod
 from gpuyard.sandbox import Cluster
@@ -124,6 +125,16 @@ def placed(name: str) -> Json:
     return {"metadata": {"name": name}, "spec": spec | {"terminationGracePeriodSeconds": 600}}
 
 
+def no_text() -> bytes:
+    """A pod in protobuf, with bytes that are part of no text wherever the API server takes them."""
+    mark = "~~~~~~"
+    spec = wire.PodSpec(scheduler_name=mark)
+    container = b"\x12\x09\x0a\x01a\x12\x04none"
+    meta = wire.Meta(name="odd", annotations={"gpu-fraction": mark, "note": mark})
+    pod = wire.Wrapped(pod=wire.Pod(metadata=meta, spec=spec.SerializeToString() + container))
+    return b"k8s\0" + pod.SerializeToString().replace(mark.encode(), b"a\xff\xe2\x9c\xed\xa0")
+
+
 DEBUGGER = {"spec": {"ephemeralContainers": [{"name": "debugger", "image": "none"}]}}
 
 
@@ -194,6 +205,17 @@ async def test_a_pod_reads_alike_by_a_list_and_by_watches_in_both_forms(
         await client.delete(runs)
         pod = await watched.alike("placed", lambda pod: pod.metadata.deletion_timestamp is not None)
         assert "node_name" not in unsaid(pod.spec)
+
+
+async def test_bytes_that_are_no_text_read_alike_and_do_not_end_the_watch(client: Client, namespace: str) -> None:
+    watched = Watched(client, namespace)
+    async with background(watched.plain.run()), background(watched.better.run()):
+        await watched.better.wait_synced()
+        await client.call("POST", PODS.within(namespace), body=msgspec.Raw(no_text()), content_type=PROTOBUF.media)
+        pod = await watched.alike("odd", lambda _: True)
+        assert pod.spec is not None
+        assert pod.spec.scheduler_name == "a" + 5 * "\ufffd"
+        assert (watched.better.counts.lists, watched.better.counts.failures) == (1, 0)
 
 
 async def test_a_watch_in_protobuf_that_the_server_ends_goes_on_without_a_list(client: Client, namespace: str) -> None:
