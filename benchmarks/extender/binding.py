@@ -24,7 +24,6 @@ from gpuyard.common.kube.access import find_access
 from gpuyard.common.kube.client import Client, Patch, Selector
 from gpuyard.common.kube.protobuf import PROTOBUF
 from gpuyard.common.kube.resources import NODES, PODS
-from gpuyard.extender.feed import GATHER
 from gpuyard.sandbox import Cluster, down
 from gpuyard.sandbox.demo.stage import EXTENDER, extender_port, set_up, start_extender
 
@@ -88,7 +87,7 @@ async def watch(kubeconfig: str) -> None:
     """Read what the API server says of pods, as the extender does, and forget it."""
     async with Client(await find_access(kubeconfig)) as client:
         while True:
-            async for _ in client.watch(PODS.within(), {}, (PROTOBUF,), GATHER):
+            async for _ in client.watch(PODS.within(), {}, (PROTOBUF,)):
                 pass
 
 

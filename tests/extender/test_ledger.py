@@ -394,6 +394,41 @@ def test_offers_to_pods_that_no_watch_ever_shows_are_forgotten() -> None:
     assert of.offered(sighting().pod, 0) == frozenset({"n1"})
 
 
+def test_who_is_refused_before_any_watch_shows_him_sleeps_once_he_is_seen() -> None:
+    of = ledger()
+    of.refuse(sighting(), "OverLimit")
+    assert not of.asleep
+    of.see(sighting())
+    assert of.asleep == {"ns/p": "OverLimit"}
+    assert of.take_news(), "why he was refused may be over by what came with him"
+
+
+def test_who_is_refused_while_his_namesake_is_still_seen_sleeps_once_he_is_seen() -> None:
+    of = ledger()
+    of.see(sighting(version=1))
+    of.refuse(sighting(uid="another", version=2), "OverLimit")
+    of.end("ns/p", "uid-p")
+    of.see(sighting(uid="another", version=2))
+    assert of.asleep == {"ns/p": "OverLimit"}
+
+
+def test_who_is_let_through_after_all_before_he_is_seen_does_not_sleep() -> None:
+    of = ledger()
+    of.refuse(sighting(), "OverLimit")
+    of.reserve(sighting(), Grant(nodes=("n1",)), now=0, until=60)
+    of.see(sighting())
+    assert not of.asleep
+
+
+def test_the_refused_whom_no_watch_ever_shows_are_forgotten() -> None:
+    of = ledger()
+    for number in range(STRANGERS + 1):
+        of.refuse(sighting(f"stranger-{number}", uid=f"uid-{number}"), "OverLimit")
+    for number in (0, STRANGERS):
+        of.see(sighting(f"stranger-{number}", uid=f"uid-{number}"))
+    assert of.asleep == {f"ns/stranger-{STRANGERS}": "OverLimit"}
+
+
 def test_promises_that_stay_as_they_are_are_no_news() -> None:
     of = ledger()
     promise = Promise(plan="plan-1", pod="ns/x", shape=Shape(gpus=1), node="n1")

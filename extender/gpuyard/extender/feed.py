@@ -14,7 +14,7 @@ from gpuyard.common.kube import resources
 from gpuyard.common.kube.changes import Batch
 from gpuyard.common.kube.client import Client
 from gpuyard.common.kube.protobuf import PROTOBUF
-from gpuyard.common.kube.reflector import Reflector, Tuning
+from gpuyard.common.kube.reflector import Reflector
 from gpuyard.engine import model
 from gpuyard.engine.kube import nodes, objects, queues
 from gpuyard.engine.kube.meta import labels_of
@@ -27,9 +27,6 @@ from gpuyard.extender.reading import JsonPods, read_pod
 from gpuyard.extender.translate import Complaints, Translator
 
 Report = Callable[[str], None]
-
-GATHER = 0.01
-"""Seconds that a pod's event may wait for others, so that they cost less."""
 
 UNKNOWN = "Unknown"
 """Why a pod waits that was refused before this extender came."""
@@ -82,14 +79,8 @@ class Feed:
 
     def _follow_pods(self, client: Client) -> Reflector[Pod]:
         """The watch for pods, of which there are many events; the API server has them in protobuf for others, too."""
-        reflector = Reflector(
-            client,
-            resources.PODS.within(),
-            JsonPods(),
-            better={PROTOBUF: read_pod},
-            tuning=Tuning(gather=GATHER),
-            report=self._report,
-        )
+        better = {PROTOBUF: read_pod}
+        reflector = Reflector(client, resources.PODS.within(), JsonPods(), better=better, report=self._report)
         reflector.subscribe(self.pods)
         return reflector
 

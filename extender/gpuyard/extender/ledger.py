@@ -45,7 +45,7 @@ IN_FLIGHT = 1.0
 
 
 STRANGERS = 1000
-"""Pods whose offers are remembered although no watch has shown them yet."""
+"""Pods whose offers, and refusals, are remembered although no watch has shown them yet."""
 
 
 TOUCHED = 100_000
@@ -182,6 +182,8 @@ class Ledger:
         self._earliest = float("inf")
         """No reservation lapses before."""
         self._asleep: dict[str, str] = {}
+        self._refused: dict[str, str] = {}
+        """Why those were refused whom no watch has shown yet, by UID."""
         self._called: set[str] = set()
         self._offers: dict[str, Offered] = {}
         self._last_offer: frozenset[str] = frozenset()
@@ -384,6 +386,11 @@ class Ledger:
         entry = self._entries.get(seen.pod.key)
         if entry is not None and entry.seen.pod.uid == seen.pod.uid:
             self._asleep[seen.pod.key] = why
+            return
+        # kube-scheduler may know a pod before we do: it sleeps all the same, once we see it.
+        self._refused[seen.pod.uid] = why
+        if len(self._refused) > STRANGERS:
+            del self._refused[next(iter(self._refused))]
 
     def put_promises(self, promises: Iterable[Promise]) -> None:
         """These are the promises of all unfinished plans."""
@@ -486,6 +493,11 @@ class Ledger:
         else:
             reservation = granted or _kept(old, seen) if after in GRANTED else None
             self._put(Entry(after, seen, reservation), old)
+        why = self._refused.pop(seen.pod.uid, None) if before is Phase.GONE else None
+        if why is not None and after is Phase.PENDING:
+            # Why it was refused may be over by what has become known with it.
+            self._asleep[seen.pod.key] = why
+            self._news = True
 
     def _put(self, entry: Entry, old: Entry | None) -> None:
         pod, workload = entry.seen.pod, entry.seen.workload

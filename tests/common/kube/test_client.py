@@ -300,18 +300,3 @@ def test_paths_follow_the_api_groups() -> None:
     assert queues.within().path == "/apis/scheduling.run.ai/v2/queues"
     assert queues.named("team-a").sub("status").path == "/apis/scheduling.run.ai/v2/queues/team-a/status"
     assert PODS.within("ns").path == "/api/v1/namespaces/ns/pods"
-
-
-@pytest.mark.parametrize(("gather", "together"), [(0.0, 1), (1.5, 3)])
-async def test_events_that_come_while_a_watch_gathers_come_together(
-    wire: Wire, client: Client, gather: float, together: int
-) -> None:
-    async with aclosing(client.watch(PODS.within(), {"resourceVersion": "100"}, gather=gather)) as watch:
-        assert await anext(watch) == (JSON, [])
-        await wire.put("first")
-        assert len((await anext(watch))[1]) == 1
-        later = asyncio.create_task(anext(watch))
-        for number in range(3):
-            await wire.put(f"p{number}")
-            await asyncio.sleep(0.05)
-        assert len((await later)[1]) == together

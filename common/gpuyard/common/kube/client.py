@@ -4,11 +4,10 @@ A client never retries and never hides an answer: callers know what a repetition
 `kube.errors`; `UnreachableError` may mean that a write did happen.
 """
 
-import asyncio
 import io
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from copy import copy
 from dataclasses import dataclass
 from enum import Enum
@@ -82,7 +81,6 @@ class ListMeta(msgspec.Struct, rename="camel"):
 
 
 _BIG = 1 << 20
-_MUCH = 1 << 16
 
 _PAGE = msgspec.json.Decoder(Page)
 
@@ -219,12 +217,11 @@ class Client:
             return await response.read()
 
     async def watch(
-        self, address: Address, params: Mapping[str, str], forms: Sequence[Form] = (JSON,), gather: float = 0
+        self, address: Address, params: Mapping[str, str], forms: Sequence[Form] = (JSON,)
     ) -> AsyncGenerator[tuple[Form, list[bytes]], None]:
         """The events of a watch as they arrive, unopened, and their form: of `forms`, the best first, or JSON.
 
-        Those of one network read come together; first there are none, when the watch stands. After each read the next
-        one waits for `gather` seconds, so that under load more come together.
+        Those of one network read come together; first there are none, when the watch stands.
 
         Close it when you leave it early. Ends when the server ends it; raises `UnreachableError` when nothing came for
         the idle time.
@@ -238,8 +235,6 @@ class Client:
             async for chunk in response.content.iter_any():
                 if frames := cutter.feed(chunk):
                     yield form, frames
-                if gather and response.connection and (transport := response.connection.transport):
-                    await _look_away(transport.get_extra_info("socket"), gather)
 
     @asynccontextmanager
     async def _open(self, request: _Request) -> AsyncIterator[aiohttp.ClientResponse]:
@@ -304,21 +299,6 @@ def _why(access: Access, call: str, error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return f"{access.server}: no answer in time to {call}"
     return f"{access.server}: cannot be reached for {call}: {str(error) or type(error).__name__}"
-
-
-async def _look_away(connection: socket.socket, seconds: float) -> None:
-    """Read nothing for a while: the kernel wakes nobody for what arrives, unless it is much."""
-    _wake_for(connection, _MUCH)
-    try:
-        await asyncio.sleep(seconds)
-    finally:
-        _wake_for(connection, 1)
-
-
-def _wake_for(connection: socket.socket, size: int) -> None:
-    # Where it cannot be set, or is closed by now, it is read as ever.
-    with suppress(OSError):
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
 
 
 def _socket(address: tuple[Any, ...]) -> socket.socket:

@@ -40,14 +40,11 @@ _BARE = msgspec.json.Decoder(Bare)
 class Tuning:
     """How a reflector asks: objects per page, seconds until the server ends a watch (shortened by up to a fifth).
 
-    After each read of a watch the next one waits for `gather` seconds: where there are hundreds of events in a second,
-    most of what one costs is to be woken for it. A kind that is not there is asked for again after `absent` seconds, or
-    after `hurry` seconds where there is cause.
+    A kind that is not there is asked for again after `absent` seconds, or after `hurry` seconds where there is cause.
     """
 
     page: int = 500
     watch: float = 300
-    gather: float = 0
     absent: float = 30
     hurry: float = 0.2
 
@@ -212,8 +209,7 @@ class Reflector(Generic[T]):
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(int(self._tuning.watch * (1 - self._chance() / 5))),
         }
-        forms, gather = tuple(self._forms), self._tuning.gather
-        async with aclosing(self._client.watch(self.address, params, forms, gather)) as watch:
+        async with aclosing(self._client.watch(self.address, params, tuple(self._forms))) as watch:
             async for form, frames in watch:
                 self._take(form, frames)
                 if frames:
