@@ -255,9 +255,7 @@ def test_a_pod_without_a_name_is_no_pod() -> None:
 @pytest.mark.row("E-11")
 def test_every_node_asked_about_gets_a_whole_number_of_points() -> None:
     bench = Bench(*NODES, queue("team"), pod("u", "team", 6, on="n2"), pod("v", "team", 3, on="n3"))
-    asked = call(pod("p", "team"), "n1", "n2", "n3", "unknown")
-    bench.verbs.filter(asked)
-    found = bench.verbs.prioritize(asked)
+    found = bench.verbs.prioritize(call(pod("p", "team"), "n1", "n2", "n3", "unknown"))
     assert found == [HostPriority("n1", 0), HostPriority("n2", 9), HostPriority("n3", 5), HostPriority("unknown", 0)]
 
 

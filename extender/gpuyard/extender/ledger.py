@@ -207,11 +207,6 @@ class Ledger:
         return self._snapshot
 
     @property
-    def last_counted(self) -> Snapshot:
-        """The cluster as it was when it was last asked for: for whom a moment is not worth counting anew."""
-        return self._snapshot
-
-    @property
     def entries(self) -> Mapping[str, Entry]:
         """The pods by key."""
         return self._entries

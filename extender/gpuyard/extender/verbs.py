@@ -163,9 +163,9 @@ class Verbs:
         return claims and self._config().engine.keep_nodes_empty
 
     def prioritize(self, request: Candidates) -> list[HostPriority]:
-        """Points for each node: the fuller the better, as the cluster was when filter was asked a moment ago."""
+        """Points for each node: the fuller the better. What has landed since filter was asked counts already."""
         self._sighting(request.pod)
-        found: Mapping[str, int] = points(self._ledger.last_counted, request.by_name())
+        found: Mapping[str, int] = points(self._ledger.snapshot, request.by_name())
         return [HostPriority(host, score) for host, score in found.items()]
 
     def preempt(self, request: Preemption) -> PreemptAnswer:
