@@ -26,6 +26,7 @@ def test_an_entry_that_is_none_is_gone() -> None:
 
 def test_without_a_change_it_is_the_same_mapping() -> None:
     assert SOME.changed({}) is SOME
+    assert SOME.changed({"a": 1, "nobody": None}) is SOME
 
 
 def test_it_answers_as_any_mapping() -> None:
@@ -35,6 +36,8 @@ def test_it_answers_as_any_mapping() -> None:
     assert len(SOME) == 2
     assert sorted(SOME) == ["a", "b"]
     assert sorted(SOME.values()) == [1, 2]
+    assert sorted(SOME.items()) == [("a", 1), ("b", 2)]
+    assert ("a", 1) in SOME.items()
     assert bool(SOME)
     assert not EMPTY
 

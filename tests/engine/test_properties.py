@@ -7,13 +7,14 @@ import msgspec
 import pytest
 from gpuyard.engine.accounts import Accounts
 from gpuyard.engine.amounts import smaller
+from gpuyard.engine.counting import UNUSED
 from gpuyard.engine.model import GPU, SCALE, UNLIMITED, Shape, State
 from gpuyard.engine.plan import Cycle
 from gpuyard.engine.result import Evict, FinalState, Outcome
 from gpuyard.engine.scratch import ACTIVE, Scratch, is_stuck
 from gpuyard.engine.settings import Settings
 from gpuyard.engine.settle import settle
-from gpuyard.engine.snapshot import UNUSED, Snapshot
+from gpuyard.engine.snapshot import Snapshot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

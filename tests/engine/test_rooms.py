@@ -1,8 +1,8 @@
 """Shared GPUs of one node: which are joined, which are opened, and what is free now."""
 
+from gpuyard.engine.counting import Occupancy
 from gpuyard.engine.model import Node, Shape
 from gpuyard.engine.rooms import Room, Rooms
-from gpuyard.engine.snapshot import Occupancy
 
 from tests.engine.builders import yard
 

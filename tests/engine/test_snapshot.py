@@ -1,12 +1,14 @@
 """The next snapshot is the one that would be built anew, and shares with the one before what did not change."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
 import pytest
+from gpuyard.engine.counting import UNUSED, claim, share_of_gpu
 from gpuyard.engine.model import Budget, Node, Offer, Pod, PodTerm, Promise, Queue, Shape, State, Workload
-from gpuyard.engine.snapshot import UNUSED, Snapshot, claim, share_of_gpu
+from gpuyard.engine.snapshot import Draft, Snapshot
+from msgspec.structs import replace
 
 from tests.engine.builders import NOW, Yard, yard
 
@@ -131,6 +133,44 @@ def test_several_changes_of_a_draft_are_one_next_snapshot() -> None:
     changed = draft.put_workload(Workload(key="ns/c-1", queue="c")).put_pods([pod("ns/c-1", "ns/c-1")]).done()
     assert content(changed) == content(anew(changed))
     assert changed.use["c"].allocated.gpu == 1000
+
+
+DRAFTS: dict[str, Callable[[Draft], Draft]] = {
+    "nothing": lambda d: d,
+    "a pod that comes": lambda d: d.put_pods([pod("ns/new")]),
+    "a pod that comes, nobody knows where to": lambda d: d.put_pods([replace(pod("ns/new"), node="")]),
+    "a pod that waits": lambda d: d.put_pods([replace(pod("ns/new"), node="", state=State.PENDING)]),
+    "a pod that moves": lambda d: d.put_pods([replace(pod("ns/b-1", "ns/b-1"), node="node-2")]),
+    "a pod that goes": lambda d: d.drop_pods(["ns/b-1"]),
+    "a pod that comes and goes": lambda d: d.put_pods([pod("ns/new")]).drop_pods(["ns/new"]),
+    "a workload that goes": lambda d: d.drop_workload("ns/a-2"),
+    "a node that comes, and a pod to it": lambda d: d.put_nodes([node("new")]).put_pods(
+        [replace(pod("ns/new"), node="new")]
+    ),
+    "a node that loses GPUs": lambda d: d.put_nodes([node("node-1", gpus=4)]),
+    "a node that goes": lambda d: d.drop_node("node-1"),
+}
+
+
+@pytest.mark.parametrize("change", DRAFTS.values(), ids=DRAFTS)
+def test_a_draft_knows_what_is_left_of_the_nodes_before_it_is_done(change: Callable[[Draft], Draft]) -> None:
+    nodes = ["node-2", "node-1", "new", "nobody"]
+    left = change(busy().snapshot().draft()).room(nodes)
+    done = change(busy().snapshot().draft()).done()
+    assert list(left.items()) == [(name, done.room.get(name)) for name in nodes]
+
+
+def test_to_ask_a_draft_what_is_left_changes_nothing() -> None:
+    draft = busy().snapshot().draft().put_pods([pod("ns/new")]).drop_pods(["ns/b-1"])
+    assert draft.room(["node-1"]) == draft.room(["node-1"])
+    changed = draft.done()
+    assert content(changed) == content(anew(changed))
+
+
+def test_a_pod_on_no_node_that_anybody_knows_stands_nowhere() -> None:
+    after = busy().snapshot().with_pod(replace(pod("ns/new"), node=""))
+    assert "" not in after.on_node
+    assert after.with_pod(pod("ns/new")).room["node-1"].idle == busy().snapshot().room["node-1"].idle - 1
 
 
 def test_a_pod_that_comes_and_goes_leaves_no_trace() -> None:

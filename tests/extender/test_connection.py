@@ -107,6 +107,15 @@ async def test_one_call_after_the_other_is_answered_on_one_connection(caller: Ca
         assert "Connection" not in headers
 
 
+async def test_each_answer_says_when_it_was_made(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    dates = []
+    for second in (0.9, 1.0, 1.9, 2.0):
+        monkeypatch.setattr(connection, "time", lambda at=second: at)
+        await caller.say(call())
+        dates.append((await caller.heard())[1]["Date"])
+    assert dates == [f"Thu, 01 Jan 1970 00:00:0{second} GMT" for second in (0, 1, 1, 2)]
+
+
 async def test_the_body_may_come_in_chunks(caller: Caller) -> None:
     await caller.say(
         b"POST /length HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", b"2\r\nab\r\n", b"3\r\ncde\r\n0\r\n\r\n"

@@ -493,10 +493,12 @@ class Lives(RuleBasedStateMachine):
 
     @invariant()
     def sums_match_the_entries(self) -> None:
+        left = self.of.room(["n1", "n2"])
         counted = [entry.counted for entry in self.of.entries.values()]
         assert used(self.of) == sum(pod.active for pod in counted)
         assert dict(self.of.snapshot.pods) == {pod.key: pod for pod in counted}
         assert set(self.of.snapshot.workloads) == {pod.workload for pod in counted}
+        assert left == {name: self.of.snapshot.room.get(name) for name in ("n1", "n2")} == self.of.room(["n1", "n2"])
 
     @invariant()
     def a_reservation_stands_exactly_in_the_phases_that_have_one(self) -> None:

@@ -45,12 +45,18 @@ def test_a_single_offer_is_the_answer(snapshot: Snapshot) -> None:
 
 
 def test_points_follow_the_free_gpus(snapshot: Snapshot) -> None:
-    assert points(snapshot, ["n1", "n3", "n5", "new"]) == {"n1": 0, "n3": 9, "n5": 3, "new": 0}
+    rooms = {name: snapshot.room.get(name) for name in ("n1", "n3", "n5", "new")}
+    assert points(rooms) == {
+        "n1": 0,
+        "n3": 9,
+        "n5": 3,
+        "new": 0,
+    }
 
 
 def test_nodes_that_are_equally_full_get_equal_points(snapshot: Snapshot) -> None:
-    assert points(snapshot, ["n1", "n2"]) == {"n1": 9, "n2": 9}
-    assert points(snapshot, []) == {}
+    assert points({name: snapshot.room.get(name) for name in ("n1", "n2")}) == {"n1": 9, "n2": 9}
+    assert points({}) == {}
 
 
 def test_full_nodes_come_after_all_in_which_there_is_room() -> None:

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 from gpuyard.engine.amounts import allocatable
+from gpuyard.engine.counting import UNUSED
 from gpuyard.engine.fairshare import fair_shares
 from gpuyard.engine.model import NOTHING, Amounts, Queue
-from gpuyard.engine.snapshot import UNUSED, Snapshot
+from gpuyard.engine.snapshot import Snapshot
 
 
 class Account(msgspec.Struct, kw_only=True, gc=False):

@@ -28,12 +28,13 @@ from gpuyard.engine.changes import (
     Wait,
     asked_for,
 )
+from gpuyard.engine.counting import UNUSED
 from gpuyard.engine.model import GPU, RESOURCES, UNLIMITED, Amounts, State
 from gpuyard.engine.reporter import Reporter
 from gpuyard.engine.result import Evict, FinalState, Foreign, NoQueue, Outcome, Until, Waiting
 from gpuyard.engine.settings import Settings
 from gpuyard.engine.settle import after, rounds, settle
-from gpuyard.engine.snapshot import UNUSED, Snapshot
+from gpuyard.engine.snapshot import Snapshot
 
 PLACED = frozenset({FinalState.RUNNING, FinalState.BOUND, FinalState.NOMINATED})
 

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from operator import le
 
 from gpuyard.engine.amounts import at_most
+from gpuyard.engine.counting import claim
 from gpuyard.engine.gang import Team
 from gpuyard.engine.model import Amounts, Pod, Shape
 from gpuyard.engine.placement import Standing
 from gpuyard.engine.scratch import Scratch
-from gpuyard.engine.snapshot import claim
 
 _Key = tuple[object, ...]
 

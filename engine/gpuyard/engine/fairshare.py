@@ -14,8 +14,9 @@ from itertools import groupby
 
 import msgspec
 from gpuyard.engine.amounts import RATIO, smaller
+from gpuyard.engine.counting import UNUSED
 from gpuyard.engine.model import GPU, MOST_LEVELS, NOTHING, RESOURCES, SCALE, UNLIMITED, Amounts, Queue
-from gpuyard.engine.snapshot import UNUSED, Snapshot
+from gpuyard.engine.snapshot import Snapshot
 
 UNITS = Amounts(GPU, 1, 1)
 """The unit of each resource below which surplus is not divided."""

@@ -11,7 +11,7 @@ There is no gate for the fair share: free GPUs are for whoever asks first.
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Literal
 
 from gpuyard.engine.accounts import Account, Accounts
@@ -127,4 +127,4 @@ def _bound(snapshot: Snapshot, account: Account, n: int, kind: _Kind, need: Amou
 
 def chunk_need(claims: Sequence[Amounts]) -> Amounts:
     """The sum of what the pods of a chunk count."""
-    return Amounts(*(sum(column) for column in zip(*claims, strict=True)))
+    return reduce(Amounts.plus, claims)

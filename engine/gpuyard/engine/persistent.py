@@ -1,6 +1,6 @@
 """A mapping that is never changed: a change gives another one, which shares all that is the same in both."""
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, ValuesView
+from collections.abc import Hashable, ItemsView, Iterable, Iterator, Mapping, ValuesView
 from itertools import chain
 from typing import Any, TypeVar, overload
 
@@ -25,21 +25,24 @@ class PersistentMap(Mapping[K, V]):
 
     def changed(self, changes: Mapping[K, V | None]) -> "PersistentMap[K, V]":
         """With these entries, and without those whose value is None."""
-        if not changes:
-            return self
-        parts, size = self._parts.copy(), self._size
-        mine: list[dict[K, V] | None] = [None] * _PARTS
+        before, parts, size = self._parts, self._parts, self._size
         for key, value in changes.items():
             n = hash(key) & _LAST
-            part = mine[n]
-            if part is None:
-                part = mine[n] = parts[n] = parts[n].copy()
+            part = parts[n]
+            if part.get(key) is value:
+                continue
+            if parts is before:
+                parts = before.copy()
+            if part is before[n]:
+                part = parts[n] = part.copy()
             size -= len(part)
             if value is not None:
                 part[key] = value
-            elif key in part:
+            else:
                 del part[key]
             size += len(part)
+        if parts is before:
+            return self
         other = PersistentMap[K, V]()
         other._parts, other._size = parts, size
         return other
@@ -68,6 +71,10 @@ class PersistentMap(Mapping[K, V]):
         """All values, in the order of the keys."""
         return _Values(self, self._parts)
 
+    def items(self) -> ItemsView[K, V]:
+        """All keys with their values."""
+        return _Items(self, self._parts)
+
 
 class _Values(ValuesView[V]):
     """The values without a look-up each."""
@@ -79,3 +86,14 @@ class _Values(ValuesView[V]):
     def __iter__(self) -> Iterator[V]:
         # Most parts of a small mapping are empty.
         return chain.from_iterable(map(dict.values, filter(None, self._parts)))
+
+
+class _Items(ItemsView[K, V]):
+    """The entries without a look-up each."""
+
+    def __init__(self, of: PersistentMap[K, V], parts: Iterable[dict[K, V]]) -> None:
+        super().__init__(of)
+        self._parts = parts
+
+    def __iter__(self) -> Iterator[tuple[K, V]]:
+        return chain.from_iterable(map(dict.items, filter(None, self._parts)))

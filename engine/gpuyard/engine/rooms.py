@@ -10,9 +10,10 @@ A `Room` is one node; `Rooms` finds them by free whole GPUs. Three things happen
 from bisect import bisect_left, insort
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 
+from gpuyard.engine.counting import Occupancy, share_of_gpu
 from gpuyard.engine.cpus import ByCpu
 from gpuyard.engine.model import GPU, Node, Shape
-from gpuyard.engine.snapshot import Occupancy, Slot, Snapshot, share_of_gpu
+from gpuyard.engine.snapshot import Slot, Snapshot
 from gpuyard.engine.stepwise import at_once, in_order
 
 

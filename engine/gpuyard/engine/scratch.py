@@ -15,10 +15,11 @@ from typing import Any
 
 import msgspec
 from gpuyard.engine.accounts import Accounts
+from gpuyard.engine.counting import claim
 from gpuyard.engine.gang import Team
 from gpuyard.engine.model import NOTHING, STUCK_AFTER, Amounts, Pod, Shape, State, Workload
 from gpuyard.engine.rooms import Rooms
-from gpuyard.engine.snapshot import Snapshot, claim
+from gpuyard.engine.snapshot import Snapshot
 from gpuyard.engine.stepwise import take_apart
 
 

@@ -8,6 +8,7 @@ evicted starts anew, and disruption budgets stay spent until it runs again.
 from collections.abc import Iterable, Iterator
 
 import msgspec
+from gpuyard.engine.counting import UNUSED
 from gpuyard.engine.devices import Devices
 from gpuyard.engine.model import GPU, Amounts, Pod, State
 from gpuyard.engine.plan import Cycle
@@ -17,7 +18,7 @@ from gpuyard.engine.result import Bind, Final, FinalState, Outcome, QueueShare
 from gpuyard.engine.result import Cycle as Result
 from gpuyard.engine.scratch import Place, Status, is_stuck
 from gpuyard.engine.settings import Settings
-from gpuyard.engine.snapshot import UNUSED, Snapshot
+from gpuyard.engine.snapshot import Snapshot
 
 _FINAL = {
     Status.WAITING: FinalState.PENDING,

@@ -7,14 +7,14 @@ once a snapshot has them: a `Draft` makes others of the ones that differ, which 
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Self, TypeGuard
 
 import msgspec
+from gpuyard.engine.counting import UNUSED, Occupancy, QueueUse, claim, occupancy
 from gpuyard.engine.fleet import Fleet
 from gpuyard.engine.model import (
     ACTIVE,
     ALONE,
-    GPU,
     HOLDING,
     NOTHING,
     Amounts,
@@ -32,25 +32,6 @@ from gpuyard.engine.model import (
 )
 from gpuyard.engine.persistent import PersistentMap
 
-
-class QueueUse(msgspec.Struct, frozen=True):
-    """What a queue's whole subtree holds and asks for."""
-
-    allocated: Amounts = NOTHING
-    fixed: Amounts = NOTHING
-    """The part of `allocated` that is not preemptible."""
-    requested: Amounts = NOTHING
-    """`allocated` and all that wait, even beyond what can run."""
-
-    def plus(self, other: "QueueUse") -> "QueueUse":
-        """The sum of both."""
-        return QueueUse(
-            self.allocated.plus(other.allocated), self.fixed.plus(other.fixed), self.requested.plus(other.requested)
-        )
-
-
-UNUSED = QueueUse()
-
 Names = PersistentMap[str, bool]
 """A set of names; the values say nothing."""
 
@@ -58,69 +39,8 @@ _EMPTY = PersistentMap[Any, Any]()
 _NO_PODS: Mapping[str, Pod] = {}
 
 
-class Occupancy(msgspec.Struct, frozen=True):
-    """What the pods leave of one node: free now (`idle`), and free once the terminating ones are gone (`releasing`)."""
-
-    idle: int
-    releasing: int = 0
-    cpu: int = 0
-    cpu_releasing: int = 0
-    memory: int = 0
-    memory_releasing: int = 0
-    pods: int = 0
-    pods_releasing: int = 0
-    groups: Mapping[str, tuple[int, int]] = {}
-    """Shared GPUs: milli-GPUs in use, and in use by terminating pods."""
-
-
 Slot = tuple[int, int]
 """(idle, releasing) whole GPUs of a node: the key of the index of nodes."""
-
-
-def share_of_gpu(shape: Shape, gpu_memory: int) -> int:
-    """The milli-GPUs that a shared request takes of each of its devices, where a GPU has `gpu_memory` MiB.
-
-    More than a whole GPU, so that it fits nowhere, where nobody says how much a GPU has.
-    """
-    if shape.fraction or not shape.gpu_memory:
-        return shape.fraction
-    return -(-shape.gpu_memory * GPU // gpu_memory) if gpu_memory else GPU + 1
-
-
-def claim(shape: Shape, gpu_memory: int) -> Amounts:
-    """What a pod of this shape counts in its queue, with GPUs of `gpu_memory` MiB; a whole GPU where nobody says."""
-    share = share_of_gpu(shape, gpu_memory) if gpu_memory or not shape.gpu_memory else GPU
-    return Amounts(
-        shape.gpus * GPU + share * shape.devices if shape.wants_gpu else 0,
-        shape.cpu,
-        shape.memory,
-    )
-
-
-def occupancy(node: Node, pods: Iterable[Pod]) -> Occupancy:
-    """Count what `pods` leave of `node`."""
-    idle, cpu, memory, places = node.gpus, node.cpu, node.memory, node.pods
-    releasing = cpu_releasing = memory_releasing = places_releasing = 0
-    groups: dict[str, tuple[int, int]] = {}
-    for pod in pods:
-        shape, leaves = pod.shape, pod.state is State.TERMINATING
-        idle -= shape.gpus
-        cpu -= shape.cpu
-        memory -= shape.memory
-        places -= 1
-        if leaves:
-            releasing += shape.gpus
-            cpu_releasing += shape.cpu
-            memory_releasing += shape.memory
-            places_releasing += 1
-        for group in pod.gpu_groups:
-            share = share_of_gpu(shape, node.gpu_memory)
-            used, freed = groups.get(group, (0, 0))
-            groups[group] = (used, freed + share) if leaves else (used + share, freed)
-    for used, _ in groups.values():
-        idle -= 1
-        releasing += not used
-    return Occupancy(idle, releasing, cpu, cpu_releasing, memory, memory_releasing, places, places_releasing, groups)
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -156,6 +76,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Use by the queue that the workloads name, whether it exists or not; under "" what is not governed."""
     use: PersistentMap[str, QueueUse] = _EMPTY
     """Use of each queue's whole subtree."""
+    wanted: int = 0
+    """The milli-GPUs that all who wait ask for."""
     waiting: PersistentMap[str, Names] = _EMPTY
     """The workloads with a pending pod, by queue."""
     victims: PersistentMap[tuple[str, int], Names] = _EMPTY
@@ -347,6 +269,18 @@ class Draft:
         self._changes["workloads"][key] = None
         return self
 
+    def room(self, nodes: Iterable[str]) -> dict[str, Occupancy | None]:
+        """What is left of these nodes with the changes so far, for the price of those that differ; None: no node."""
+        changes, before = self._changes["pods"], self._base
+        come = defaultdict[str, list[Pod]](list)
+        for pod in filter(_stands, changes.values()):
+            come[pod.node].append(pod)
+        stirred = {pod.node for pod in filter(_stands, map(before.pods.get, changes))}.union(come, self._nodes)
+        return {
+            name: self._left_of(name, self._standing_on(name, come[name])) if name in stirred else before.room.get(name)
+            for name in nodes
+        }
+
     def done(self) -> Snapshot:
         """The snapshot with all changes."""
         self._sort_pods()
@@ -388,13 +322,13 @@ class Draft:
         for old in filter(None, map(self._base.pods.get, changes)):
             self._index(old, None)
             self._gone[old.workload].append(old)
-            if old.holds:
+            if _stands(old):
                 self._nodes.setdefault(old.node, [])
         for pod in filter(None, changes.values()):
             state = pod.state
             if state is State.TERMINATING or pod.nominated or pod.shape.pod_anti_affinity:
                 self._index(pod, pod)
-            if state in HOLDING:
+            if _stands(pod):
                 self._nodes[pod.node].append(pod)
 
     def _index(self, pod: Pod, entry: Pod | None) -> None:
@@ -405,17 +339,26 @@ class Draft:
         if pod.shape.pod_anti_affinity and pod.holds:
             self._changes["choosy"][pod.key] = entry
 
-    def _settle_node(self, name: str, come: Iterable[Pod]) -> None:
+    def _standing_on(self, node: str, come: Iterable[Pod]) -> tuple[Pod, ...]:
+        """The pods of a node: those that are as they were, and these."""
         changes = self._changes["pods"]
-        stay = (pod for pod in self._base.on_node.get(name, ()) if pod.key not in changes)
-        pods = tuple(sorted((*stay, *come), key=_key_of))
+        stay = (pod for pod in self._base.on_node.get(node, ()) if pod.key not in changes)
+        return tuple(sorted((*stay, *come), key=_key_of))
+
+    def _left_of(self, name: str, pods: Iterable[Pod]) -> Occupancy | None:
+        node = self._fleet.nodes.get(name)
+        return occupancy(node, pods) if node is not None else None
+
+    def _settle_node(self, name: str, come: Iterable[Pod]) -> None:
+        pods = self._standing_on(name, come)
         before, node = self._base.fleet.nodes.get(name), self._fleet.nodes.get(name)
-        left = occupancy(node, pods) if node is not None else None
+        left, was = self._left_of(name, pods), self._base.room.get(name)
         self._changes["on_node"][name] = pods or None
+        if before is node and left == was:
+            return
         self._changes["room"][name] = left
         self._changes["sharing"][name] = (left.groups or None) if left else None
-        if before is not None and before.open:
-            was = self._base.room[name]
+        if before is not None and was is not None and before.open:
             self._names["slots", (was.idle, was.releasing)][name] = None
         if node is not None and left is not None and node.open:
             self._names["slots", (left.idle, left.releasing)][name] = True
@@ -425,7 +368,9 @@ class Draft:
         new, come = self._changes["workloads"].get(key), self._come.get(key)
         pods = tuple(come.values()) if come else ()
         self._count(pods, new, self._fleet, 1)
-        self._set_members(key, pods, new)
+        members = self._set_members(key, pods)
+        if new is not None:
+            self._settle_standing(new, members)
 
     def _settle_workload(self, key: str) -> None:
         come, stay = self._come.get(key, _NO_PODS).values(), self._staying_in(key)
@@ -436,19 +381,22 @@ class Draft:
         if stay and old is not new:
             self._count(stay, new, self._fleet, 1)
             self._count(stay, old, self._base.fleet, -1)
+        pods = self._set_members(key, (*come, *stay))
         if old is not None:
+            # Whoever only lands, or begins to run, stands as before.
+            if old is new and _standing(old.gang, self._base.members.get(key, ())) == _standing(old.gang, pods):
+                return
             self._forget_standing(key, old)
-        self._set_members(key, (*come, *stay), new)
+        if new is not None:
+            self._settle_standing(new, pods)
 
-    def _set_members(self, key: str, pods: tuple[Pod, ...], workload: Workload | None) -> None:
-        """Note who belongs to a workload; pods without one (an empty key) are no team."""
-        if not key:
-            return
-        if len(pods) > 1:
+    def _set_members(self, key: str, pods: tuple[Pod, ...]) -> tuple[Pod, ...]:
+        """Note who belongs to a workload, in the order in which they start; pods without one are no team."""
+        if len(pods) > 1 and key:
             pods = tuple(sorted(pods, key=start_order))
-        self._changes["members"][key] = pods or None
-        if workload is not None:
-            self._settle_standing(workload, pods)
+        if key:
+            self._changes["members"][key] = pods or None
+        return pods
 
     def _count(self, pods: Iterable[Pod], workload: Workload | None, fleet: Fleet, sign: int) -> None:
         label = workload.queue or "" if workload is not None and workload.governed else ""
@@ -489,9 +437,10 @@ class Draft:
         more = _use_by_label(self._tally)
         before: PersistentMap[str, QueueUse] = _EMPTY if recount else new.own
         own = before.changed({label: before.get(label, UNUSED).plus(use) for label, use in more.items()})
+        wanted = sum(use.requested.gpu - use.allocated.gpu for use in more.values()) + (0 if recount else new.wanted)
         anew = recount or self._tree_changed
         use = _added_up(new.queues, _EMPTY if anew else new.use, own if anew else more)
-        return msgspec.structs.replace(new, own=own, use=use)
+        return msgspec.structs.replace(new, own=own, use=use, wanted=wanted)
 
     def _counts_otherwise(self, fleet: Fleet) -> bool:
         """Whether pods that have not changed count otherwise by the GPUs that there are now."""
@@ -558,6 +507,11 @@ def start_order(pod: Pod) -> tuple[bool, int, int, str]:
 
 def _key_of(pod: Pod) -> str:
     return pod.key
+
+
+def _stands(pod: Pod | None) -> TypeGuard[Pod]:
+    """Whether there is a pod that holds room on a node; it is known of some that they do, but not where."""
+    return pod is not None and pod.node != "" and pod.state in HOLDING
 
 
 def _gpu_memory(fleet: Fleet, node: str) -> int:

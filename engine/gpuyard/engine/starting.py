@@ -3,13 +3,13 @@
 from collections.abc import Generator, Sequence
 
 from gpuyard.engine import gates
+from gpuyard.engine.counting import claim
 from gpuyard.engine.gang import Team
 from gpuyard.engine.model import Gang, Pod
 from gpuyard.engine.placement import Placer
 from gpuyard.engine.reporter import Reporter
 from gpuyard.engine.result import Waiting
 from gpuyard.engine.scratch import ACTIVE, Place, Scratch, Status
-from gpuyard.engine.snapshot import claim
 from gpuyard.engine.topology import NodeSet, node_sets
 
 Steps = Generator[None, None, bool]

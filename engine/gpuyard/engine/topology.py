@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 from gpuyard.engine.amounts import RATIO
+from gpuyard.engine.counting import share_of_gpu
 from gpuyard.engine.model import GPU, Amounts, Pod, Topology, TopologyConstraint
 from gpuyard.engine.scratch import Scratch
-from gpuyard.engine.snapshot import share_of_gpu
 
 Domain = tuple[str, ...]
 """The values of the levels' labels, the widest level first; `()` is everything."""

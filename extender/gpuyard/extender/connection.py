@@ -13,8 +13,9 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from email.utils import formatdate
-from functools import partial
+from functools import lru_cache, partial
 from http import HTTPStatus
+from time import time
 from typing import NamedTuple, Protocol, cast
 
 from gpuyard.common.http import KEEP_ALIVE, SECURITY
@@ -312,6 +313,12 @@ def _head(reply: Reply, *, last: bool) -> bytes:
     """The head of an answer."""
     more = ("Connection: close\r\n" if last else "") + (f"Allow: {reply.allow}\r\n" if reply.allow else "")
     return (
-        f"HTTP/1.1 {reply.status.value} {reply.status.phrase}\r\nDate: {formatdate(usegmt=True)}\r\n{_FIXED}"
+        f"HTTP/1.1 {reply.status.value} {reply.status.phrase}\r\nDate: {_date(int(time()))}\r\n{_FIXED}"
         f"Content-Length: {len(reply.body)}\r\n{more}\r\n"
     ).encode()
+
+
+@lru_cache(maxsize=1)
+def _date(second: int) -> str:
+    """As HTTP writes it; made once a second, since it costs as much as all the rest of a head."""
+    return formatdate(second, usegmt=True)

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 
 from gpuyard.engine import gates
 from gpuyard.engine.accounts import Account, Accounts
+from gpuyard.engine.counting import UNUSED
 from gpuyard.engine.gang import Team, starting_chunk
 from gpuyard.engine.model import NOTHING, Amounts, Pod, Queue, State, Workload
 from gpuyard.engine.result import Waiting
 from gpuyard.engine.settings import Settings
-from gpuyard.engine.snapshot import UNUSED, Snapshot
+from gpuyard.engine.snapshot import Snapshot
 from gpuyard.extender.promises import Promises, Share
 
 

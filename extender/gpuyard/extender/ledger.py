@@ -30,9 +30,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
+from gpuyard.engine.counting import Occupancy, claim
 from gpuyard.engine.kube.workloads import PREEMPTIBLE_BELOW
 from gpuyard.engine.model import Node, Pod, Promise, Queue, State, Workload
-from gpuyard.engine.snapshot import Draft, Snapshot, claim
+from gpuyard.engine.snapshot import Draft, Snapshot
 from gpuyard.extender.flights import Flights
 from gpuyard.extender.promises import Promises, Share
 from msgspec.structs import replace
@@ -205,6 +206,13 @@ class Ledger:
         if self._draft is not None:
             self._snapshot, self._draft = self._draft.done(), None
         return self._snapshot
+
+    def room(self, nodes: Iterable[str]) -> Mapping[str, Occupancy | None]:
+        """What is left of these nodes as the cluster counts now, for less than a snapshot; None: no such node."""
+        if self._draft is not None:
+            return self._draft.room(nodes)
+        known = self._snapshot.room
+        return {name: known.get(name) for name in nodes}
 
     @property
     def entries(self) -> Mapping[str, Entry]:

@@ -94,7 +94,7 @@ def _take_turn(cycle: Cycle, team: Team, kept: AbstractSet[str], line: Line) -> 
 
 def is_scarce(snapshot: Snapshot, in_flight: int = 0) -> bool:
     """Whether those who wait ask for more GPUs than are free, beside those that are taken any moment."""
-    return _wanted(snapshot) > (_free(snapshot) - in_flight) * GPU + _shared(snapshot, snapshot.sharing)
+    return snapshot.wanted > (_free(snapshot) - in_flight) * GPU + _shared(snapshot, snapshot.sharing)
 
 
 class Asker(NamedTuple):
@@ -194,7 +194,7 @@ class Outrank:
             # Whoever waits is asked about now, in whatever order.
             self._freed = now
         self._free = free
-        line = self._followed(asker, settings) if _wanted(snapshot) > free * GPU else None
+        line = self._followed(asker, settings) if snapshot.wanted > free * GPU else None
         if line is not None:
             line.bury(now - grace)
         return line
@@ -420,11 +420,6 @@ def _free(snapshot: Snapshot) -> int:
 def _shared(snapshot: Snapshot, nodes: Collection[str]) -> int:
     """The milli-GPUs that are left of the GPUs that several share on these nodes."""
     return sum(max(0, GPU - used) for name in nodes for used, _ in snapshot.sharing[name].values())
-
-
-def _wanted(snapshot: Snapshot) -> int:
-    """The milli-GPUs that all who wait ask for."""
-    return sum(use.requested.gpu - use.allocated.gpu for use in snapshot.own.values())
 
 
 def _waiting(snapshot: Snapshot) -> int:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import islice
 
 from gpuyard.engine import packing
+from gpuyard.engine.counting import Occupancy
 from gpuyard.engine.model import Shape
 from gpuyard.engine.snapshot import Snapshot
 
@@ -18,40 +19,35 @@ def best(
 
     Equals come by name, or where there are many of them as kube-scheduler offers them: it does so in turn.
     """
-    return list(islice(filter(fits, _once(_in_order(snapshot, shape, offered))), most))
+    found: dict[str, None] = {}
+    for names in _in_order(snapshot, shape, offered):
+        found |= dict.fromkeys(islice(filter(fits, names), most))
+        if len(found) >= most:
+            break
+    return list(islice(found, most))
 
 
-def _once(names: Iterable[str]) -> Iterator[str]:
-    """Each of the names where it comes first."""
-    seen: set[str] = set()
-    for name in names:
-        if name not in seen:
-            seen.add(name)
-            yield name
-
-
-def points(snapshot: Snapshot, offered: Iterable[str]) -> Mapping[str, int]:
+def points(offered: Mapping[str, Occupancy | None]) -> Mapping[str, int]:
     """Points of each node, by how full it is among those offered; nodes that nobody knows get none."""
-    rooms = snapshot.room
-    return packing.points({n: room.idle + room.releasing if (room := rooms.get(n)) else None for n in offered})
+    return packing.points({name: room.idle + room.releasing if room else None for name, room in offered.items()})
 
 
-def _in_order(snapshot: Snapshot, shape: Shape, offered: Collection[str]) -> Iterator[str]:
-    """The offered nodes; some of them twice."""
+def _in_order(snapshot: Snapshot, shape: Shape, offered: Collection[str]) -> Iterator[Iterable[str]]:
+    """The offered nodes in groups, the best first; some of them twice."""
     if shape.shared:
-        yield from (name for name in sorted(snapshot.sharing) if name in offered)
+        yield (name for name in sorted(snapshot.sharing) if name in offered)
         yield from _by_fullness(snapshot, 1, offered)
         return
     yield from _by_fullness(snapshot, shape.gpus, offered)
     # Full or closed for all we know, or not shown by any watch yet: kube-scheduler knows why it offers them.
-    yield from sorted(offered)
+    yield sorted(offered)
 
 
-def _by_fullness(snapshot: Snapshot, gpus: int, offered: Collection[str]) -> Iterator[str]:
+def _by_fullness(snapshot: Snapshot, gpus: int, offered: Collection[str]) -> Iterator[Iterable[str]]:
     """The open nodes with so many free GPUs, those first that have the fewest, counting those on their way out."""
     by_room = {(idle, idle + releasing): names for (idle, releasing), names in snapshot.slots.items()}
     for slot in packing.fitting(by_room, gpus):
         if slot[0] >= gpus:
             names = by_room[slot]
             few = len(names) <= FEW
-            yield from filter(offered.__contains__, sorted(names)) if few else filter(names.__contains__, offered)
+            yield filter(offered.__contains__, sorted(names)) if few else filter(names.__contains__, offered)

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpuyard.engine.counting import claim
 from gpuyard.engine.model import Pod, Shape, Workload
-from gpuyard.engine.snapshot import claim
 
 if TYPE_CHECKING:
     from gpuyard.extender.course import Course

@@ -165,7 +165,7 @@ class Verbs:
     def prioritize(self, request: Candidates) -> list[HostPriority]:
         """Points for each node: the fuller the better. What has landed since filter was asked counts already."""
         self._sighting(request.pod)
-        found: Mapping[str, int] = points(self._ledger.snapshot, request.by_name())
+        found: Mapping[str, int] = points(self._ledger.room(request.by_name()))
         return [HostPriority(host, score) for host, score in found.items()]
 
     def preempt(self, request: Preemption) -> PreemptAnswer:

@@ -191,8 +191,8 @@ class _Node(msgspec.Struct):
 
 M = TypeVar("M", bound=Request)
 
-FEW = 8
-"""So many names are looked up in the text that came before a table is cheaper."""
+FEW = 32
+"""So many names are looked up in the text that came: a table of a thousand costs as much, and a lot of memory."""
 
 HEAD = 2048
 """So many bytes of names are read at first: a hundred or two, more than an answer names."""

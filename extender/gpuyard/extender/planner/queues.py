@@ -7,9 +7,10 @@ from gpuyard.common.kube.client import Client, Json
 from gpuyard.common.kube.errors import ApiError
 from gpuyard.common.kube.resources import QUEUES
 from gpuyard.engine.accounts import Accounts
+from gpuyard.engine.counting import UNUSED, QueueUse
 from gpuyard.engine.model import UNLIMITED, Amounts, Queue
 from gpuyard.engine.settle import published
-from gpuyard.engine.snapshot import UNUSED, QueueUse, Snapshot
+from gpuyard.engine.snapshot import Snapshot
 from gpuyard.extender.queue_faults import QueueFault
 
 GPU = "nvidia.com/gpu"

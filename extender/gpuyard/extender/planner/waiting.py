@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterator
 import msgspec
 from gpuyard.engine import gates, reasons
 from gpuyard.engine.accounts import Accounts
+from gpuyard.engine.counting import UNUSED
 from gpuyard.engine.model import Pod, Workload
 from gpuyard.engine.plan import Cycle
 from gpuyard.engine.result import Waiting
 from gpuyard.engine.scratch import Status
 from gpuyard.engine.sentences import told
 from gpuyard.engine.settings import Settings
-from gpuyard.engine.snapshot import UNUSED, Snapshot
+from gpuyard.engine.snapshot import Snapshot
 from gpuyard.extender.planner.telling import Teller
 
 BUDGET = 0.05
