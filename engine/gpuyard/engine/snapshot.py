@@ -445,6 +445,8 @@ class Draft:
     def _counts_otherwise(self, fleet: Fleet) -> bool:
         """Whether pods that have not changed count otherwise by the GPUs that there are now."""
         before = self._base.fleet
+        if fleet is before:
+            return False
         return before.smallest_gpu != fleet.smallest_gpu or any(
             name in self._base.on_node and _gpu_memory(before, name) != _gpu_memory(fleet, name) for name in self._nodes
         )

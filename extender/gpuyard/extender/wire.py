@@ -95,6 +95,8 @@ class Named(Mapping[str, Raw | None]):
 
     def __contains__(self, name: object) -> bool:
         """Whether this node came."""
+        if name in self._first:
+            return True
         if self._all is None and self._left > 0 and '"' not in str(name):
             self._left -= 1
             return f'"{name}"'.encode() in self._text
