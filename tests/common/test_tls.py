@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 import trustme
-from aiohttp import ClientConnectionError, ClientSession, web
+from aiohttp import ClientConnectionError, ClientSession
 from gpuyard.cli import issuing
-from gpuyard.common.http import application, listening
 from gpuyard.common.settings import SettingsError
 from gpuyard.common.tls import AUTHORITY, CERTIFICATE, KEY, Identity
+from gpuyard.extender.connection import Reply, Route
+from gpuyard.extender.metrics import VerbMetrics
+from gpuyard.extender.server import Server
+from prometheus_client import CollectorRegistry
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -55,13 +58,15 @@ def caller(server: trustme.CA, own: trustme.CA | None = None) -> ssl.SSLContext:
 
 @asynccontextmanager
 async def serving(identity: Identity) -> AsyncIterator[int]:
-    async def slowly(_request: web.Request) -> web.Response:
-        await asyncio.sleep(0.05)
-        return web.Response(text="served")
+    """The verbs' port, which is the one with certificates."""
 
-    app = application()
-    app.router.add_get("/", slowly)
-    async with listening(app, 0, "127.0.0.1", tls=identity.context) as port:
+    async def slowly() -> Reply:
+        await asyncio.sleep(0.05)
+        return Reply(b"served")
+
+    server = Server([], VerbMetrics(CollectorRegistry()))
+    server.routes = {"/": Route(lambda _body: slowly(), from_memory=False)}
+    async with server.listening(0, "127.0.0.1", tls=identity.context) as port:
         yield port
 
 
@@ -69,7 +74,7 @@ async def called(port: int, context: ssl.SSLContext, name: str | None = SERVER) 
     """What a new connection is answered."""
     async with (
         ClientSession() as session,
-        session.get(f"https://127.0.0.1:{port}/", ssl=context, server_hostname=name) as answer,
+        session.post(f"https://127.0.0.1:{port}/", ssl=context, server_hostname=name) as answer,
     ):
         return await answer.text()
 
@@ -124,8 +129,8 @@ async def test_connections_that_stand_go_on_while_certificates_change(authority:
     async with serving(identity) as port, ClientSession() as session:
         for _ in range(10):
             calls = [
-                session.get(f"https://127.0.0.1:{port}/", ssl=context, server_hostname=SERVER),
-                session.get(f"https://127.0.0.1:{port}/", ssl=caller(authority, authority), server_hostname=SERVER),
+                session.post(f"https://127.0.0.1:{port}/", ssl=context, server_hostname=SERVER),
+                session.post(f"https://127.0.0.1:{port}/", ssl=caller(authority, authority), server_hostname=SERVER),
             ]
             answers = asyncio.gather(*calls)
             put(folder, authority)

@@ -1,6 +1,5 @@
 """HTTP as all our processes serve it: one listener per port, limits and headers set, probes and metrics."""
 
-import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
@@ -46,7 +45,6 @@ async def listening(
     port: int,
     host: str | None = None,
     *,
-    tls: ssl.SSLContext | None = None,
     shutdown: float = 5,
 ) -> AsyncIterator[int]:
     """Serve `app` while the context is open; yields the port, which the system chooses if it is 0.
@@ -56,7 +54,7 @@ async def listening(
     runner = web.AppRunner(app, access_log=None, keepalive_timeout=KEEP_ALIVE, shutdown_timeout=shutdown)
     await runner.setup()
     try:
-        await web.TCPSite(runner, host, port, ssl_context=tls).start()
+        await web.TCPSite(runner, host, port).start()
         yield runner.addresses[0][1]
     finally:
         await runner.cleanup()
