@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 from gpuyard.engine.amounts import RATIO
 from gpuyard.engine.counting import share_of_gpu
-from gpuyard.engine.model import GPU, Amounts, Pod, Topology, TopologyConstraint
+from gpuyard.engine.model import GPU, NOTHING, Amounts, Pod, Topology, TopologyConstraint
 from gpuyard.engine.scratch import Scratch
 
 Domain = tuple[str, ...]
@@ -63,17 +63,23 @@ class _Tree:
         self._scratch = scratch
         self._pods = pods
         self._within = within
-        self._depth = len(topology.levels)
         self._nodes: dict[Domain, list[str]] = {}
         self._paths: dict[str, Domain] = {}
-        names = scratch.rooms.names() if within.nodes is None else within.nodes
-        for name in sorted(names):
+        free: dict[Domain, Amounts] = {}
+        for name in sorted(scratch.rooms.names() if within.nodes is None else within.nodes):
             labels = scratch.rooms[name].node.labels
-            if all(level in labels for level in topology.levels):
-                self._paths[name] = path = tuple(labels[level] for level in topology.levels)
-                for depth in range(self._depth + 1):
-                    self._nodes.setdefault(path[:depth], []).append(name)
-        self._ratios = {domain: self._fullness(members) for domain, members in self._nodes.items()}
+            path = tuple(labels[level] for level in topology.levels if level in labels)
+            if len(path) == len(topology.levels):
+                self._paths[name] = path
+                self._nodes.setdefault(path, []).append(name)
+                free[path] = free.get(path, NOTHING).plus(self._free(name))
+        # From the narrowest domains up: each node is looked at once.
+        for depth in range(len(topology.levels) - 1, -1, -1):
+            for path in [path for path in self._nodes if len(path) == depth + 1]:
+                self._nodes.setdefault(path[:depth], []).extend(self._nodes[path])
+                free[path[:depth]] = free.get(path[:depth], NOTHING).plus(free[path])
+        asked = self._sum(self._asked(pod) for pod in pods)
+        self._ratios = {domain: _fullness(asked, left) for domain, left in free.items()}
 
     def offers(
         self, constraint: TopologyConstraint, levels: Sequence[int], running: frozenset[str]
@@ -99,15 +105,6 @@ class _Tree:
             for place, domain in enumerate(ordered, 1)
             for name in self._nodes[domain]
         }
-
-    def _fullness(self, members: Iterable[str]) -> int:
-        """The largest part that the pods together would take of what is free, over all resources."""
-        free = self._sum(self._free(name) for name in members)
-        asked = self._sum(self._asked(pod) for pod in self._pods)
-        return max(
-            (want * RATIO // have if have > 0 else _NO_ROOM for want, have in zip(asked, free, strict=True) if want),
-            default=0,
-        )
 
     def _holds(self, domain: Domain) -> bool:
         gpus = sum(pod.shape.wants_gpu for pod in self._pods)
@@ -141,3 +138,11 @@ class _Tree:
         for some in amounts:
             total = total.plus(some)
         return total
+
+
+def _fullness(asked: Amounts, free: Amounts) -> int:
+    """The largest part that so much would take of what is free, over all resources."""
+    return max(
+        (want * RATIO // have if have > 0 else _NO_ROOM for want, have in zip(asked, free, strict=True) if want),
+        default=0,
+    )
