@@ -201,3 +201,4 @@ def test_the_quota_of_an_ancestor_binds_as_well() -> None:
 
 def test_a_chunk_needs_the_sum_of_its_pods() -> None:
     assert gates.chunk_need([Amounts(1, 2, 3), Amounts(10, 20, 30)]) == Amounts(11, 22, 33)
+    assert gates.chunk_need([]) == Amounts()

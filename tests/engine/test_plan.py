@@ -67,6 +67,16 @@ def test_with_no_moves_allowed_an_empty_node_is_opened_at_once() -> None:
     assert some.plan(keep_nodes_empty=True, max_moved=0).started == {"p": "node-2"}
 
 
+def test_where_nodes_are_kept_empty_a_gang_that_lacks_pods_for_one_part_stops_nobody() -> None:
+    some = yard().nodes(3, gpus=4).queue("a", quota=12)
+    some.running("a", gpus=2, on="node-1").running("a", gpus=2, on="node-2")
+    some.pending("a", gpus=4, name="first", priority=60)
+    some.gang("a", 0, name="gang", parts={"whole": (1, 1), "short": (1, 2)}, needs=1)
+    told = some.plan(keep_nodes_empty=True)
+    assert told.started == {"gang-0": "node-3"}
+    assert told.nominated == {"first": "node-2", "a-2": "node-1"}
+
+
 def test_where_consolidation_is_no_phase_nobody_moves_for_the_sake_of_empty_nodes() -> None:
     some = (
         yard().nodes(3, gpus=4).queue("a", quota=12).running("a", gpus=2, on="node-1").running("a", gpus=2, on="node-2")

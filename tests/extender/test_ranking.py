@@ -1,5 +1,7 @@
 """Which nodes are offered first: the fullest ones, equals by name."""
 
+from collections import Counter
+
 import pytest
 from gpuyard.engine.model import Shape
 from gpuyard.engine.snapshot import Snapshot
@@ -39,6 +41,22 @@ def test_nodes_that_no_watch_has_shown_come_last(snapshot: Snapshot) -> None:
     assert best(snapshot, ONE, ["new-b", "new-a", "n1"], 10, anywhere) == ["n1", "new-a", "new-b"]
 
 
+def test_who_is_named_already_takes_nobodys_place_among_those_that_follow() -> None:
+    full = Bench(node("n1", 8), node("n2", 1), pod("a", gpus=1, on="n2")).ledger.snapshot
+    assert best(full, ONE, ["n1", "n2"], 2, anywhere) == ["n1", "n2"]
+
+
+def test_no_node_is_asked_about_twice_once_it_is_named(snapshot: Snapshot) -> None:
+    asked = Counter[str]()
+
+    def fits(name: str) -> bool:
+        asked[name] += 1
+        return True
+
+    assert best(snapshot, ONE, ["n1", "new"], 9, fits) == ["n1", "new"]
+    assert asked == {"n1": 1, "new": 1}
+
+
 def test_a_single_offer_is_the_answer(snapshot: Snapshot) -> None:
     assert best(snapshot, ONE, ["new"], 10, anywhere) == ["new"]
     assert best(snapshot, ONE, [], 10, anywhere) == []
@@ -46,12 +64,7 @@ def test_a_single_offer_is_the_answer(snapshot: Snapshot) -> None:
 
 def test_points_follow_the_free_gpus(snapshot: Snapshot) -> None:
     rooms = {name: snapshot.room.get(name) for name in ("n1", "n3", "n5", "new")}
-    assert points(rooms) == {
-        "n1": 0,
-        "n3": 9,
-        "n5": 3,
-        "new": 0,
-    }
+    assert points(rooms) == {"n1": 0, "n3": 9, "n5": 3, "new": 0}
 
 
 def test_nodes_that_are_equally_full_get_equal_points(snapshot: Snapshot) -> None:

@@ -204,6 +204,22 @@ def test_of_many_names_each_is_found_however_many_are_asked_for() -> None:
 
 
 THOUSANDS = [f"node-{number:04}" for number in range(2000)]
+STRANGERS = ["node-2000", "ode-0001", "node-000", "", 'node-1500", "node-1501', 'node-1500"']
+
+
+@pytest.mark.parametrize("name", THOUSANDS[::333])
+def test_of_thousands_of_names_each_is_found_without_a_look_at_all(name: str) -> None:
+    assert name in named(*THOUSANDS)
+
+
+@pytest.mark.parametrize("name", STRANGERS)
+def test_what_is_only_a_part_of_names_did_not_come(name: str) -> None:
+    assert name not in named(*THOUSANDS)
+
+
+def test_however_often_it_is_asked_the_answer_is_the_same() -> None:
+    offered = named(*THOUSANDS)
+    assert [name for name in (*STRANGERS, *THOUSANDS[::-1], *STRANGERS) if name in offered] == THOUSANDS[::-1]
 
 
 def test_thousands_of_names_come_once_each_in_their_order_however_far_one_looks() -> None:

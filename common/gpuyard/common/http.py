@@ -41,11 +41,7 @@ async def _secure(_request: web.Request, response: web.StreamResponse) -> None:
 
 @asynccontextmanager
 async def listening(
-    app: web.Application,
-    port: int,
-    host: str | None = None,
-    *,
-    shutdown: float = 5,
+    app: web.Application, port: int, host: str | None = None, *, shutdown: float = 5
 ) -> AsyncIterator[int]:
     """Serve `app` while the context is open; yields the port, which the system chooses if it is 0.
 

@@ -16,7 +16,7 @@ from typing import Literal
 
 from gpuyard.engine.accounts import Account, Accounts
 from gpuyard.engine.gang import Team, shortfall
-from gpuyard.engine.model import RESOURCES, UNLIMITED, Amounts, Pod, Workload
+from gpuyard.engine.model import NOTHING, RESOURCES, UNLIMITED, Amounts, Pod, Workload
 from gpuyard.engine.result import Bound, Foreign, Gap, NoQueue, Reason, Waiting
 from gpuyard.engine.settings import Settings
 from gpuyard.engine.snapshot import Snapshot
@@ -127,4 +127,4 @@ def _bound(snapshot: Snapshot, account: Account, n: int, kind: _Kind, need: Amou
 
 def chunk_need(claims: Sequence[Amounts]) -> Amounts:
     """The sum of what the pods of a chunk count."""
-    return reduce(Amounts.plus, claims)
+    return reduce(Amounts.plus, claims, NOTHING)

@@ -197,7 +197,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 class Draft:
-    """A snapshot being changed: notes what differs. What follows from it is derived by `done`, once for all changes."""
+    """A snapshot being changed: notes what differs. What follows is derived once for all changes, by `done`."""
 
     def __init__(self, base: Snapshot) -> None:
         self._base = base
@@ -270,7 +270,7 @@ class Draft:
         return self
 
     def room(self, nodes: Iterable[str]) -> dict[str, Occupancy | None]:
-        """What is left of these nodes with the changes so far, for the price of those that differ; None: no node."""
+        """What is left of these nodes by now, for the price of the changes so far, not of a snapshot; None: no node."""
         changes, before = self._changes["pods"], self._base
         come = defaultdict[str, list[Pod]](list)
         for pod in filter(_stands, changes.values()):
@@ -355,6 +355,7 @@ class Draft:
         left, was = self._left_of(name, pods), self._base.room.get(name)
         self._changes["on_node"][name] = pods or None
         if before is node and left == was:
+            # Whoever begins to run where it stood takes no more than before.
             return
         self._changes["room"][name] = left
         self._changes["sharing"][name] = (left.groups or None) if left else None
@@ -512,7 +513,7 @@ def _key_of(pod: Pod) -> str:
 
 
 def _stands(pod: Pod | None) -> TypeGuard[Pod]:
-    """Whether there is a pod that holds room on a node; it is known of some that they do, but not where."""
+    """Whether there is a pod that holds room on a node; of a reserved one nobody may know yet on which."""
     return pod is not None and pod.node != "" and pod.state in HOLDING
 
 

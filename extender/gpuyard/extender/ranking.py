@@ -1,7 +1,7 @@
 """Which of the nodes that kube-scheduler offers are the best for a pod: the fullest ones in which it still fits."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from itertools import islice
+from itertools import filterfalse, islice
 
 from gpuyard.engine import packing
 from gpuyard.engine.counting import Occupancy
@@ -17,14 +17,16 @@ def best(
 ) -> list[str]:
     """At most so many of the offered nodes that fit (None: all do): shared GPUs in use first, the fullest first.
 
-    Equals come by name, or where there are many of them as kube-scheduler offers them: it does so in turn.
+    No node is offered twice. Equals come by name, or where there are many of them as kube-scheduler offers them: it
+    does so in turn.
     """
     found: dict[str, None] = {}
     for names in _in_order(snapshot, shape, offered):
-        found |= dict.fromkeys(islice(filter(fits, names), most))
+        new = filter(fits, filterfalse(found.__contains__, names))
+        found |= dict.fromkeys(islice(new, most - len(found)))
         if len(found) >= most:
             break
-    return list(islice(found, most))
+    return list(found)
 
 
 def points(offered: Mapping[str, Occupancy | None]) -> Mapping[str, int]:

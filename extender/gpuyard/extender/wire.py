@@ -193,8 +193,8 @@ class _Node(msgspec.Struct):
 
 M = TypeVar("M", bound=Request)
 
-FEW = 32
-"""So many names are looked up in the text that came: a table of a thousand costs as much, and a lot of memory."""
+FEW = 16
+"""So many names are looked for in the text before a table is made, which takes about as long, and more memory."""
 
 HEAD = 2048
 """So many bytes of names are read at first: a hundred or two, more than an answer names."""
