@@ -2,6 +2,8 @@
 
 import pytest
 from gpuyard.engine.model import Shape, TopologyConstraint
+from gpuyard.engine.plan import Cycle
+from gpuyard.engine.settings import Settings
 
 from tests.engine.builders import Yard, yard
 
@@ -63,6 +65,17 @@ def test_pods_with_and_without_gpus_are_counted_by_their_sum() -> None:
     some = racks().gang("a", 2, name="mixed", gpus=4, topology=within(required="rack"))
     some.pod("mixed-1", shape=Shape(cpu=1000))
     assert len(racks_of(some.plan().started)) == 1
+
+
+def test_the_domains_of_many_nodes_are_looked_at_step_by_step() -> None:
+    def steps(nodes: int) -> int:
+        some = yard().queue("a", quota=32).topology("net", "rack")
+        for n in range(nodes):
+            some.node(f"node-{n}", gpus=4, labels={"rack": f"r{n // 100}"})
+        some.gang("a", 101, gpus=4, topology=within(required="rack"))
+        return sum(1 for _ in Cycle(some.snapshot(), Settings()).steps())
+
+    assert steps(800) - steps(400) >= 2 * 400 // 8
 
 
 def test_parts_of_gpus_find_room_on_shared_ones_of_the_domain() -> None:

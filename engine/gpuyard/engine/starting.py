@@ -73,6 +73,9 @@ class Starter:
         places = map(self._scratch.place, (pod for pod in team.pods if pod.group in names)) if gang.topology else ()
         running = [place.node for place in places if place.status in ACTIVE]
         for nodes in node_sets(self._scratch, gang.topology, mine, within, running):
+            if nodes is None:
+                yield
+                continue
             mark, placed = self._scratch.mark(), self._placed
             if (yield from self._members(team, gang, mine, nodes)):
                 return True

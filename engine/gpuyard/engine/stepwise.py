@@ -3,7 +3,7 @@
 A step is meant to take a few hundredths of a millisecond: somebody may be waiting for its end.
 """
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from heapq import merge
 from itertools import islice
 from typing import Any, TypeVar
@@ -39,6 +39,14 @@ def in_order(items: Iterable[Any]) -> Generator[None, None, list[Any]]:
         merged += run
         yield
     return merged
+
+
+def paused(items: Iterable[T]) -> Iterator[T | None]:
+    """The items, and now and then None: then others may do something."""
+    for count, item in enumerate(items, 1):
+        yield item
+        if count % _RUN == 0:
+            yield None
 
 
 def let_go(things: list[Any]) -> Generator[None, None, None]:

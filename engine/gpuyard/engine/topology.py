@@ -4,13 +4,15 @@ Domains that can hold all the pods are offered one after the other: the narrowes
 up to the required one; within a level those with the least room first. Pods that run already pin the required domain.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 
 import msgspec
 from gpuyard.engine.amounts import RATIO
 from gpuyard.engine.counting import share_of_gpu
 from gpuyard.engine.model import GPU, NOTHING, Amounts, Pod, Topology, TopologyConstraint
 from gpuyard.engine.scratch import Scratch
+from gpuyard.engine.stepwise import paused
 
 Domain = tuple[str, ...]
 """The values of the levels' labels, the widest level first; `()` is everything."""
@@ -34,15 +36,20 @@ def node_sets(
     pods: Sequence[Pod],
     within: NodeSet,
     running: Iterable[str],
-) -> Iterable[NodeSet]:
-    """The sets of nodes to try for these pods, best first; `running` are the nodes of the gang's active pods."""
+) -> Iterator[NodeSet | None]:
+    """The sets of nodes to try for these pods, best first; `running` are the nodes of the gang's active pods.
+
+    None says that others may do something before it goes on.
+    """
     if constraint is None or not constraint.topology or not pods:
-        return (within,)
+        yield within
+        return
     topology = scratch.snapshot.topologies.get(constraint.topology)
     levels = _levels(topology, constraint) if topology else None
-    if topology is None or levels is None:
-        return ()
-    return _Tree(scratch, topology, pods, within).offers(constraint, levels, frozenset(running))
+    if topology is not None and levels is not None:
+        tree = _Tree(scratch, topology, pods, within)
+        yield from tree.grow()
+        yield from tree.offers(constraint, levels, frozenset(running))
 
 
 def _levels(topology: Topology, constraint: TopologyConstraint) -> list[int] | None:
@@ -61,35 +68,55 @@ class _Tree:
 
     def __init__(self, scratch: Scratch, topology: Topology, pods: Sequence[Pod], within: NodeSet) -> None:
         self._scratch = scratch
-        self._pods = pods
+        self._levels = topology.levels
         self._within = within
+        self._pods = len(pods)
+        asked = [self._asked(pod) for pod in pods]
+        self._total = reduce(Amounts.plus, asked)
+        self._largest = Amounts(*map(max, zip(*asked, strict=True)))
+        self._alike = len({pod.shape.wants_gpu for pod in pods}) == 1
         self._nodes: dict[Domain, list[str]] = {}
         self._paths: dict[str, Domain] = {}
+        self._ratios: dict[Domain, int] = {}
+
+    def grow(self) -> Iterator[None]:
+        """Look at all nodes, from the narrowest domains up, so that each is looked at once."""
         free: dict[Domain, Amounts] = {}
-        for name in sorted(scratch.rooms.names() if within.nodes is None else within.nodes):
-            labels = scratch.rooms[name].node.labels
-            path = tuple(labels[level] for level in topology.levels if level in labels)
-            if len(path) == len(topology.levels):
+        rooms, within = self._scratch.rooms, self._within.nodes
+        for name in paused(rooms.names() if within is None else within):
+            if name is None:
+                yield
+                continue
+            labels = rooms[name].node.labels
+            path = tuple(labels[level] for level in self._levels if level in labels)
+            if len(path) == len(self._levels):
                 self._paths[name] = path
                 self._nodes.setdefault(path, []).append(name)
                 free[path] = free.get(path, NOTHING).plus(self._free(name))
-        # From the narrowest domains up: each node is looked at once.
-        for depth in range(len(topology.levels) - 1, -1, -1):
-            for path in [path for path in self._nodes if len(path) == depth + 1]:
-                self._nodes.setdefault(path[:depth], []).extend(self._nodes[path])
-                free[path[:depth]] = free.get(path[:depth], NOTHING).plus(free[path])
-        asked = self._sum(self._asked(pod) for pod in pods)
-        self._ratios = {domain: _fullness(asked, left) for domain, left in free.items()}
+        for depth in range(len(self._levels), -1, -1):
+            for domain in paused([one for one in self._nodes if len(one) == depth]):
+                if domain is None:
+                    yield
+                    continue
+                self._ratios[domain] = _fullness(self._total, free[domain])
+                if domain:
+                    above = domain[:-1]
+                    self._nodes.setdefault(above, []).extend(self._nodes[domain])
+                    free[above] = free.get(above, NOTHING).plus(free[domain])
 
     def offers(
         self, constraint: TopologyConstraint, levels: Sequence[int], running: frozenset[str]
-    ) -> Iterator[NodeSet]:
+    ) -> Iterator[NodeSet | None]:
         """The domains that can hold the pods, in the order in which they are tried."""
         top = levels[-1]
         pinned = {self._paths[name][:top] for name in running if name in self._paths} if constraint.required else set()
         scores = self._scores(levels[0]) if constraint.preferred else self._within.scores
         for depth in levels:
-            found = (d for d in self._nodes if len(d) == depth and (not pinned or d[:top] in pinned) and self._holds(d))
+            found = list[Domain]()
+            for domain in [d for d in self._nodes if len(d) == depth and (not pinned or d[:top] in pinned)]:
+                yield None
+                if (yield from self._holds(domain)):
+                    found.append(domain)
             for domain in sorted(found, key=self._order):
                 yield NodeSet(frozenset(self._nodes[domain]), scores)
 
@@ -106,22 +133,27 @@ class _Tree:
             for name in self._nodes[domain]
         }
 
-    def _holds(self, domain: Domain) -> bool:
-        gpus = sum(pod.shape.wants_gpu for pod in self._pods)
-        if gpus not in (0, len(self._pods)):
+    def _holds(self, domain: Domain) -> Generator[None, None, bool]:
+        """Whether a domain can hold the pods."""
+        if not self._alike:
             return self._ratios[domain] <= RATIO
-        asked = [self._asked(pod) for pod in self._pods]
-        largest = Amounts(*(max(column) for column in zip(*asked, strict=True)))
-        return sum(self._places(name, largest) for name in self._nodes[domain]) >= len(self._pods)
+        places = 0
+        for name in paused(self._nodes[domain]):
+            if name is None:
+                yield
+            elif (places := places + self._places(name)) >= self._pods:
+                return True
+        return False
 
-    def _places(self, name: str, pod: Amounts) -> int:
-        free = self._free(name)
+    def _places(self, name: str) -> int:
+        """How many of the largest pods find room on a node."""
+        free, pod = self._free(name), self._largest
         if 0 < pod.gpu < GPU:
             room = self._scratch.rooms[name]
             rest = sum(GPU - stays for held, stays in room.groups.values() if held or stays)
             free = free.plus(Amounts(gpu=rest))
         counts = [have // want for want, have in zip(pod, free, strict=True) if want]
-        return max(0, min(counts, default=len(self._pods)))
+        return max(0, min(counts, default=self._pods))
 
     def _free(self, name: str) -> Amounts:
         room = self._scratch.rooms[name]
@@ -131,13 +163,6 @@ class _Tree:
         shape, smallest = pod.shape, self._scratch.snapshot.fleet.smallest_gpu
         gpu = shape.gpus * GPU + (share_of_gpu(shape, smallest) * shape.devices if shape.shared else 0)
         return Amounts(gpu, shape.cpu, shape.memory)
-
-    @staticmethod
-    def _sum(amounts: Iterable[Amounts]) -> Amounts:
-        total = Amounts()
-        for some in amounts:
-            total = total.plus(some)
-        return total
 
 
 def _fullness(asked: Amounts, free: Amounts) -> int:
