@@ -393,10 +393,11 @@ class Draft:
 
     def _set_members(self, key: str, pods: tuple[Pod, ...]) -> tuple[Pod, ...]:
         """Note who belongs to a workload, in the order in which they start; pods without one are no team."""
-        if len(pods) > 1 and key:
+        if not key:
+            return pods
+        if len(pods) > 1:
             pods = tuple(sorted(pods, key=start_order))
-        if key:
-            self._changes["members"][key] = pods or None
+        self._changes["members"][key] = pods or None
         return pods
 
     def _count(self, pods: Iterable[Pod], workload: Workload | None, fleet: Fleet, sign: int) -> None:
