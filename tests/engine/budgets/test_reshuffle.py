@@ -88,7 +88,8 @@ def test_two_jobs_never_change_places() -> None:
 
 
 def test_room_that_all_nodes_together_do_not_have_is_not_looked_for() -> None:
-    assert Reshuffle(nodes(4, 4), jobs(("m0", 1), ("m0", 2), ("m1", 3)), 4, PORTABILITY).search(patience=1) == (None, True)
+    some = jobs(("m0", 1), ("m0", 2), ("m1", 3))
+    assert Reshuffle(nodes(4, 4), some, 4, PORTABILITY).search(patience=1) == (None, True)
 
 
 def test_whoever_may_not_move_stays() -> None:
