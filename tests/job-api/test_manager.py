@@ -11,8 +11,8 @@ from threading import Barrier
 
 import msgspec
 import pytest
-from gpuyard.engine.budgets.books import Books, Budget, Device, JobId, Node
-from gpuyard.engine.budgets.provision import Cause, Rules
+from gpuyard.engine.budgets.books import Books, Budget, Device, Job, JobId, Node
+from gpuyard.engine.budgets.provision import Cause, Provided
 from gpuyard.job_api.manager import (
     Action,
     CreateJob,
@@ -97,16 +97,39 @@ def test_an_action_names_its_kind_in_json() -> None:
     assert msgspec.json.decode(text, type=list[Action]) == made
 
 
-def test_the_rules_can_be_chosen() -> None:
-    store = borrowed()
-    manager = JobManager(store, Rules(portability=1))
-    assert manager.try_provision_resources(job("A/1"), 3.0)[0] == DeleteJob(job("B/3"))
+@pytest.mark.parametrize(("portability", "first"), [(0.7, MoveJob), (0.4, DeleteJob)])
+def test_what_a_moved_job_is_worth_can_be_chosen(portability: float, first: type[Action]) -> None:
+    """Two jobs of one device move into two holes, or one of two devices, of a team over its budget, goes."""
+    nodes = (Node("m1", 2000), Node("m2", 2000), Node("hole-1", 1000), Node("hole-2", 1000))
+    jobs = (Job(job("B/1"), "m1", 1000), Job(job("B/2"), "m1", 1000), Job(job("C/1"), "m2", 2000))
+    store = MemoryStore(Books(nodes, (Budget("A", 2000), Budget("B", 2000)), jobs))
+    made = JobManager(store, job_portability=portability).try_provision_resources(job("A/1"), 2)
+    assert isinstance(made[0], first)
+
+
+def test_priority_jobs_can_be_kept_from_moving() -> None:
+    store = site(2, A=10, B=10)
+    manager = JobManager(store, move_priority_jobs=False)
+    for text, amount in (("B/1", 6), ("B/2", 6), ("B/3", 3)):
+        manager.try_provision_resources(job(text), amount)
+    for text in ("B/1", "B/2", "B/3"):
+        manager.mark_job_priority(job(text), True)
+    with pytest.raises(NoPlacementError):
+        manager.try_provision_resources(job("A/1"), 5)
+
+
+def test_whoever_asks_is_told_more_of_a_decision() -> None:
+    told: list[Provided] = []
+    store = site(A=10, B=8)
+    with_jobs(store, "B/1", amount=10)
+    JobManager(store, told=told.append).try_provision_resources(job("A/1"), 3.0)
+    assert [(decision.below, decision.best) for decision in told] == [({"B": 8000}, True)]
 
 
 # --- what is refused
 
 
-@pytest.mark.parametrize("amount", [0.0, -1.0, 0.0001, 1.00001, float("nan"), float("inf")])
+@pytest.mark.parametrize("amount", [0.0, -1.0, 0.0001, 1.00001, 10000000.0001, float("nan"), float("inf")])
 def test_an_amount_that_cannot_be_meant_is_refused(amount: float) -> None:
     store = site()
     before = dump(store)
@@ -115,7 +138,28 @@ def test_an_amount_that_cannot_be_meant_is_refused(amount: float) -> None:
     assert dump(store) == before
 
 
-@pytest.mark.parametrize(("amount", "found"), [(0.1, 100), (0.3, 300), (2, 2000), (1.005, 1005), (0.001, 1)])
+@pytest.mark.parametrize("amount", [1e308, 10**400])
+def test_an_amount_beyond_all_nodes_is_meant_all_the_same(amount: float) -> None:
+    with pytest.raises(NoAvailableBudgetError):
+        JobManager(site()).try_provision_resources(job("A/1"), amount)
+
+
+@pytest.mark.row("V-21", case="out-of-range")
+@pytest.mark.parametrize("portability", [0.0, -0.1, 1.001, 700, 0.0004, float("nan")])
+def test_a_portability_that_cannot_be_meant_is_refused(portability: float) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"jobPortability {portability}: a number above 0, at most 1")):
+        JobManager(site(), job_portability=portability)
+
+
+@pytest.mark.parametrize("text", ["/1", "A/", "A____B/1", "A/1____2", "A_/1", "A/_1"])
+def test_a_job_whose_text_could_be_anothers_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="four underscores"):
+        JobManager(site()).try_provision_resources(job(text), 1)
+
+
+@pytest.mark.parametrize(
+    ("amount", "found"), [(0.1, 100), (0.1 + 0.2, 300), (2, 2000), (1.005, 1005), (0.001, 1), (1234567.001, 1234567001)]
+)
 def test_amounts_become_whole_thousandths(amount: float, found: int) -> None:
     assert milli(amount) == found
 
@@ -124,8 +168,8 @@ def test_a_team_over_its_budget_is_told_the_figures() -> None:
     store = borrowed()
     before = dump(store)
     words = (
-        "team B would be over its budget: 9 of 4 MEDIUM GPUs are in use, job B____4 asks 1.5 more, "
-        "and no node has so many free"
+        "team B would be over budget: it uses 9 of its 4 MEDIUM GPUs, "
+        "job B____4 asks 1.5 more, and no node has 1.5 free"
     )
     with pytest.raises(NoAvailableBudgetError, match=f"^{words}$"):
         JobManager(store).try_provision_resources(job("B/4"), 1.5)
@@ -133,7 +177,7 @@ def test_a_team_over_its_budget_is_told_the_figures() -> None:
 
 
 def test_the_budget_of_another_type_is_no_help() -> None:
-    with pytest.raises(NoAvailableBudgetError, match="0 of 0 LARGE GPUs"):
+    with pytest.raises(NoAvailableBudgetError, match="it has no budget for LARGE GPUs"):
         JobManager(site(A=10)).try_provision_resources(job("A/1"), 1, Device.LARGE)
 
 
@@ -144,9 +188,11 @@ def test_a_team_that_has_the_budget_is_told_why_there_is_no_place() -> None:
     for number in (1, 2, 3):
         manager.mark_job_priority(job(f"B/{number}"), True)
     before = dump(store)
-    with pytest.raises(NoPlacementError, match=r"cannot place job A____1 .* although team A has the budget") as why:
+    with pytest.raises(
+        NoPlacementError, match="cannot place although the team has budget: job A____1 asks 3 MEDIUM"
+    ) as why:
         manager.try_provision_resources(job("A/1"), 3.0)
-    assert why.value.refusal.cause is Cause.OVERSOLD
+    assert why.value.refusal.cause is Cause.PROTECTED
     assert dump(store) == before
 
 
@@ -188,12 +234,23 @@ def test_priority_is_given_and_taken_away() -> None:
 # --- one step, or none
 
 
+CALLS = [
+    pytest.param(lambda manager: manager.try_provision_resources(job("A/1"), 3.0), id="provision"),
+    pytest.param(lambda manager: manager.job_ended(job("B/1")), id="ended"),
+    pytest.param(lambda manager: manager.mark_job_priority(job("B/1"), True), id="priority"),
+]
+
+
 class Failing(MemoryStore):
     """Raises at the call of that number, from 0."""
 
     def __init__(self, books: Books, at: int) -> None:
         super().__init__(books)
         self._left = at
+
+    @property
+    def calls_left(self) -> int:
+        return self._left
 
     def _called(self) -> None:
         self._left -= 1
@@ -211,14 +268,7 @@ class Failing(MemoryStore):
 
 @pytest.mark.row("V-29")
 @pytest.mark.parametrize("at", [0, 1])
-@pytest.mark.parametrize(
-    "call",
-    [
-        pytest.param(lambda manager: manager.try_provision_resources(job("A/1"), 3.0), id="provision"),
-        pytest.param(lambda manager: manager.job_ended(job("B/1")), id="ended"),
-        pytest.param(lambda manager: manager.mark_job_priority(job("B/1"), True), id="priority"),
-    ],
-)
+@pytest.mark.parametrize("call", CALLS)
 def test_a_fault_at_any_step_leaves_the_books_as_they_were(at: int, call: Callable[[JobManager], object]) -> None:
     before = borrowed().read()
     store = Failing(before, at)
@@ -228,6 +278,14 @@ def test_a_fault_at_any_step_leaves_the_books_as_they_were(at: int, call: Callab
     assert dump(store) == msgspec.json.encode(before)
     call(manager)
     assert dump(store) != msgspec.json.encode(before)
+
+
+@pytest.mark.row("V-29")
+@pytest.mark.parametrize("call", CALLS)
+def test_there_are_no_more_steps_than_these_two(call: Callable[[JobManager], object]) -> None:
+    store = Failing(borrowed().read(), at=2)
+    call(JobManager(store))
+    assert store.calls_left == 0
 
 
 class Slow(MemoryStore):
@@ -258,6 +316,21 @@ def test_of_two_at_once_for_the_last_room_one_gets_it() -> None:
     assert store.read().free() == {"machine 1": 0}
 
 
+def test_an_end_that_comes_while_another_job_is_decided_about_is_not_lost() -> None:
+    store = Slow(site(A=10).read())
+    manager = with_jobs(store, "A/1", "A/2", amount=2)
+    start = Barrier(2)
+
+    def after_the_start(call: Callable[[], object]) -> None:
+        start.wait()
+        call()
+
+    with ThreadPoolExecutor(2) as pool:
+        calls = (lambda: manager.job_ended(job("A/1")), lambda: manager.try_provision_resources(job("A/3"), 2))
+        list(pool.map(after_the_start, calls))
+    assert sorted(str(one.id) for one in store.read().jobs) == ["A____2", "A____3"]
+
+
 # --- what it needs, and what it leaves out
 
 
@@ -278,4 +351,4 @@ def test_the_example_in_the_readme_does_what_it_says() -> None:
     assert code is not None
     names: dict[str, object] = {}
     exec(code.group(1), names)  # noqa: S102 - our own README
-    assert names["actions"] == [DeleteJob(job("B/three")), CreateJob("machine 1", job("A/train"), 3.0)]
+    assert names["actions"] == [DeleteJob(job("B/two")), CreateJob("machine 1", job("A/train"), 3.0)]

@@ -5,14 +5,15 @@ only keeps the books. A decision and its bookkeeping are one step: two calls at 
 leaves the books as they were.
 """
 
-import math
 from collections.abc import Callable
+from decimal import Decimal
 from threading import Lock
 from typing import Protocol
 
 import msgspec
 from gpuyard.engine.budgets.books import Books, Device, JobId, Kind, Step
 from gpuyard.engine.budgets.provision import NoBudget, NoPlace, Provided, Request, Rules, provision
+from gpuyard.engine.budgets.reshuffle import WHOLE
 
 MILLI = 1000
 """The engine counts thousandths of a GPU."""
@@ -78,11 +79,11 @@ class NoAvailableBudgetError(Exception):
     """There is no free room, and the team's budget does not let it have others make any."""
 
     def __init__(self, refusal: NoBudget) -> None:
-        request, team = refusal.request, refusal.request.job.team
+        request, amount = refusal.request, _gpus(refusal.request.amount)
+        has = f"uses {_gpus(refusal.used)} of its {_gpus(refusal.allowed)}" if refusal.allowed else "has no budget for"
         super().__init__(
-            f"team {team} would be over its budget: {_gpus(refusal.used)} of {_gpus(refusal.allowed)} "
-            f"{request.device} GPUs are in use, job {request.job} asks {_gpus(request.amount)} more, "
-            "and no node has so many free"
+            f"team {request.job.team} would be over budget: it {has} {request.device} GPUs, job {request.job} asks "
+            f"{amount} more, and no node has {amount} free"
         )
         self.refusal = refusal
 
@@ -93,8 +94,8 @@ class NoPlacementError(Exception):
     def __init__(self, refusal: NoPlace) -> None:
         request = refusal.request
         super().__init__(
-            f"cannot place job {request.job} of {_gpus(request.amount)} {request.device} GPUs "
-            f"although team {request.job.team} has the budget: {refusal.cause.value}"
+            f"cannot place although the team has budget: job {request.job} asks {_gpus(request.amount)} "
+            f"{request.device} GPUs, but {refusal.cause.value}"
         )
         self.refusal = refusal
 
@@ -107,24 +108,37 @@ class UnknownJobError(LookupError):
 
 
 class JobManager:
-    """Decides about jobs, one call at a time."""
+    """Decides about jobs, one call at a time.
 
-    def __init__(self, store: Store, rules: Rules | None = None) -> None:
+    `told` hears more of a decision than its actions: who is left below its budget, and whether it is surely the best.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        job_portability: float = 0.7,
+        move_priority_jobs: bool = True,
+        told: Callable[[Provided], None] = lambda _: None,
+    ) -> None:
         self._store = store
-        self._rules = rules or Rules()
+        self._rules = Rules(portability=portability(job_portability), move_priority_jobs=move_priority_jobs)
+        self._told = told
         self._turn = Lock()
 
     def try_provision_resources(self, job: JobId, amount: float, device: Device = Device.MEDIUM) -> list[Action]:
-        """What has to be done, in this order, so that the job runs; nothing if it runs already.
+        """What has to be done, in this order, so that the job runs; nothing if it runs already, whatever it asks now.
 
-        Raises `NoAvailableBudgetError`, `NoPlacementError`, or `ValueError` for an amount that cannot be meant.
+        Raises `NoAvailableBudgetError`, `NoPlacementError`, or `ValueError` for what cannot be meant.
         """
-        request = Request(job, milli(amount), device)
+        request = Request(named(job), milli(amount), device)
         with self._turn:
             answer = provision(self._store.read(), request, self._rules)
             if isinstance(answer, Provided):
                 self._store.write(answer.books)
-                return [_action(step) for step in answer.steps]
+        if isinstance(answer, Provided):
+            self._told(answer)
+            return [_action(step) for step in answer.steps]
         raise NoAvailableBudgetError(answer) if isinstance(answer, NoBudget) else NoPlacementError(answer)
 
     def job_ended(self, job: JobId) -> None:
@@ -146,16 +160,45 @@ class JobManager:
             self._store.write(change(self._store.read()))
 
 
+# --- what is said outside, in the engine's terms
+
+
+def named(job: JobId) -> JobId:
+    """The same; raises `ValueError` where its text, `team____name`, could be another job's, too."""
+    team, name = job
+    if not team or not name or "____" in team or "____" in name or team.endswith("_") or name.startswith("_"):
+        raise ValueError(
+            f"job {job}: team and name may not be empty, hold four underscores, or have one where they meet"
+        )
+    return job
+
+
 def milli(amount: float) -> int:
     """So many GPUs in thousandths; raises `ValueError` where that is no positive whole number."""
-    found = round(amount * MILLI) if math.isfinite(amount) else 0
-    if found <= 0 or not math.isclose(found, amount * MILLI):
+    found = _scaled(amount)
+    if found is None or found <= 0:
         raise ValueError(f"amount {amount}: a positive number of GPUs with at most three decimal places is meant")
     return found
 
 
+def portability(share: float) -> int:
+    """What a moved job is worth, in thousandths of one that stays; raises `ValueError`."""
+    found = _scaled(share)
+    if found is None or not 0 < found <= WHOLE:
+        raise ValueError(
+            f"jobPortability {share}: a number above 0, at most 1, with at most three decimal places is meant"
+        )
+    return found
+
+
+def _scaled(number: float) -> int | None:
+    """In thousandths, if that is a whole number; beyond nine places a number is what its sums have left."""
+    found = Decimal(str(round(number, 9))) * MILLI
+    return int(found) if found.is_finite() and found == found.to_integral_value() else None
+
+
 def _gpus(amount: int) -> str:
-    return f"{amount / MILLI:g}"
+    return f"{Decimal(amount) / MILLI:f}"
 
 
 def _action(step: Step) -> Action:

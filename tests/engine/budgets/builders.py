@@ -36,10 +36,10 @@ class Site:
 
     def job(self, text: str, node: str, amount: Amount, *, priority: bool = False) -> Self:
         nodes, budgets, begun = self.books.nodes, self.books.budgets, self.books.begun
-        job = Job(called(text), node, milli(amount), begun, priority)
+        job = Job(called(text), node, milli(amount), number=begun, priority=priority)
         return self._with(Books(nodes, budgets, (*self.books.jobs, job), begun + 1))
 
-    def ruled(self, *, portability: int = 700, move_priority_jobs: bool = True, patience: int = 4000) -> Self:
+    def ruled(self, *, portability: int = 700, move_priority_jobs: bool = True, patience: int = 100_000) -> Self:
         self.rules = Rules(portability=portability, move_priority_jobs=move_priority_jobs, patience=patience)
         return self
 

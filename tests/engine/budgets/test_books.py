@@ -1,6 +1,8 @@
 """The books: what is free, used and allowed, and how they change."""
 
-from gpuyard.engine.budgets.books import Device, Kind, Step
+import msgspec
+import pytest
+from gpuyard.engine.budgets.books import Books, Budget, Device, Job, Kind, Node, Step
 
 from tests.engine.budgets.builders import Site, called, site
 
@@ -64,3 +66,44 @@ def test_steps_are_done_in_their_order() -> None:
 def test_the_newest_job_has_the_highest_number_even_after_others_have_gone() -> None:
     books = two_teams().books.ended(called("A/2"))
     assert books.after([Step(Kind.CREATE, called("A/3"), 1, "m1")]).jobs[-1].number == 3
+
+
+def test_the_number_of_a_new_job_is_above_all_others_even_where_nobody_counted() -> None:
+    books = Books((Node("m1", 10),), jobs=(Job(called("A/1"), "m1", 1, number=5),))
+    assert books.after([Step(Kind.CREATE, called("A/2"), 1, "m1")]).jobs[-1].number == 6
+
+
+def test_a_new_job_is_of_its_nodes_type() -> None:
+    books = Books((Node("s1", 10, Device.SMALL),)).after([Step(Kind.CREATE, called("A/1"), 1, "s1")])
+    assert books.jobs[0].device is Device.SMALL
+
+
+def test_a_jobs_type_is_its_nodes_while_that_is_there() -> None:
+    books = Books((Node("s1", 10, Device.SMALL),), jobs=(Job(called("A/1"), "s1", 1),))
+    assert books.of_type(Device.SMALL).used() == {"A": 1}
+    assert books.of_type(Device.MEDIUM).used() == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"nodes": [{"name": "m", "amount": -1}]}', "node m: amount -1 is negative"),
+        (
+            '{"budgets": [{"team": "A", "amount": -1}]}',
+            "budget of team A: amount -1 is negative; 0 lets it borrow only",
+        ),
+        ('{"jobs": [{"id": ["A", "1"], "node": "m", "amount": 0}]}', "job A____1: amount 0 is not positive"),
+        ('{"nodes": [{"name": "m", "amount": 1}, {"name": "m", "amount": 2}]}', "node m is there twice"),
+        (
+            '{"jobs": [{"id": ["A", "1"], "node": "m", "amount": 1}, {"id": ["A", "1"], "node": "n", "amount": 1}]}',
+            "job A____1 is there twice",
+        ),
+    ],
+)
+def test_books_that_cannot_be_true_are_refused(text: str, why: str) -> None:
+    with pytest.raises(msgspec.ValidationError, match=why):
+        msgspec.json.decode(text, type=Books)
+
+
+def test_an_empty_budget_can_be_written_down() -> None:
+    assert Books(budgets=(Budget("A", 0),)).allowed() == {"A": 0}

@@ -1,7 +1,7 @@
 """What is decided about a job beyond the rows: jobs that run already, the causes of a no, who fell below its budget."""
 
 from gpuyard.engine.budgets.books import Device
-from gpuyard.engine.budgets.provision import Cause, NoPlace
+from gpuyard.engine.budgets.provision import Cause, NoBudget, NoPlace, Provided
 
 from tests.engine.budgets.builders import Site, site
 
@@ -42,10 +42,48 @@ def test_a_plan_that_only_works_as_a_swap_is_none() -> None:
     assert cause(some, "A/1", 2) is Cause.FRAGMENTED
 
 
+def a_chain() -> Site:
+    """To make room for 5 three jobs have to move, each to where the next one was."""
+    some = site().budget("A", 5).budget("B", 9).node("m0", 2)
+    for number in (2, 3, 4):
+        some.node(f"m{number}", number + 1).job(f"B/{number}", f"m{number}", number)
+    return some
+
+
 def test_a_search_that_was_given_up_says_so() -> None:
-    some = site().node("m1").node("m2").node("m3").budget("A", 8).budget("B", 22).ruled(patience=1)
-    some.job("B/1", "m1", 7).job("B/2", "m2", 3).job("B/3", "m2", 3).job("B/4", "m3", 7)
-    assert cause(some, "A/1", 8) is Cause.UNDECIDED
+    assert cause(a_chain().ruled(patience=1), "A/1", 5) is Cause.UNDECIDED
+
+
+def test_with_the_patience_that_is_given_by_default_it_is_not() -> None:
+    assert len(a_chain().steps("A/1", 5)) == 4
+
+
+def test_a_way_that_may_not_be_the_best_is_called_so() -> None:
+    some = site().node("m1", 4).node("m2", 4).budget("A", 4).budget("B", 0).ruled(patience=1).job("B/5", "m2", 4)
+    for number in (1, 2, 3, 4):
+        some.node(f"hole-{number}", 1).job(f"B/{number}", "m1", 1)
+    assert not some.provided("A/1", 4).best
+
+
+def test_jobs_with_priority_are_named_where_they_are_what_is_in_the_way() -> None:
+    some = site().node("m1").budget("A", 10).budget("B", 4).job("B/1", "m1", 9, priority=True)
+    assert cause(some, "A/1", 3) is Cause.PROTECTED
+
+
+def test_an_overfull_node_takes_no_room_from_the_others() -> None:
+    some = site().node("m1", 5).node("m2", 5).budget("A", 4).job("B/a", "m1", 8, priority=True).job("B/b", "m2", 5)
+    assert some.steps("A/1", 4) == ["delete B/b", "create A/1 on m2"]
+
+
+def test_a_job_whose_node_is_gone_counts_in_its_budget_and_is_not_moved() -> None:
+    some = site().node("m1").budget("A", 1).budget("B", 0).job("A/old", "gone", 1).job("B/1", "m1", 10)
+    assert isinstance(some.ask("A/1", 1), NoBudget)
+    assert isinstance(some.budget("A", 1).ask("A/1", 1), Provided)
+
+
+def test_a_job_that_runs_on_another_type_is_not_created_twice() -> None:
+    some = site().node("m1").node("l1", 10, Device.LARGE).job("A/1", "m1", 3)
+    assert some.steps("A/1", 3, Device.LARGE) == []
 
 
 def test_whoever_loses_more_than_it_was_over_is_named_with_how_much() -> None:

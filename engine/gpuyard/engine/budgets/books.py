@@ -39,6 +39,11 @@ class Node(msgspec.Struct, frozen=True):
     amount: int
     device: Device = Device.MEDIUM
 
+    def __post_init__(self) -> None:
+        """Refuse fewer devices than none."""
+        if self.amount < 0:
+            raise ValueError(f"node {self.name}: amount {self.amount} is negative")
+
 
 class Budget(msgspec.Struct, frozen=True):
     """What a team may use of one type even when there is no room; beyond it, it only borrows."""
@@ -47,6 +52,11 @@ class Budget(msgspec.Struct, frozen=True):
     amount: int
     device: Device = Device.MEDIUM
 
+    def __post_init__(self) -> None:
+        """Refuse what would take from the team's other budgets."""
+        if self.amount < 0:
+            raise ValueError(f"budget of team {self.team}: amount {self.amount} is negative; 0 lets it borrow only")
+
 
 class Job(msgspec.Struct, frozen=True):
     """A job that runs."""
@@ -54,10 +64,17 @@ class Job(msgspec.Struct, frozen=True):
     id: JobId
     node: str
     amount: int
+    device: Device = Device.MEDIUM
+    """Of its node: should that be gone, the job still counts in this type's budget."""
     number: int = 0
     """Counts up: the larger, the newer."""
     priority: bool = False
     """Never deleted for others."""
+
+    def __post_init__(self) -> None:
+        """Refuse a job that takes nothing: it could be anywhere."""
+        if self.amount <= 0:
+            raise ValueError(f"job {self.id}: amount {self.amount} is not positive")
 
 
 class Kind(StrEnum):
@@ -84,18 +101,23 @@ class Books(msgspec.Struct, frozen=True):
     nodes: tuple[Node, ...] = ()
     budgets: tuple[Budget, ...] = ()
     jobs: tuple[Job, ...] = ()
-    """The oldest first."""
     begun: int = 0
-    """How many jobs were created so far."""
+    """The number of the next job."""
+
+    def __post_init__(self) -> None:
+        """Refuse two nodes, or two jobs, of one name: nobody could tell which is meant."""
+        for kind, names in (("node", [one.name for one in self.nodes]), ("job", [str(one.id) for one in self.jobs])):
+            twice = sorted(name for name, times in Counter(names).items() if times > 1)
+            if twice:
+                raise ValueError(f"{kind} {twice[0]} is there twice; a name stands for one")
 
     def of_type(self, device: Device) -> "Books":
         """The part that is about one type of devices."""
-        nodes = tuple(node for node in self.nodes if node.device is device)
-        names = {node.name for node in nodes}
+        types = {node.name: node.device for node in self.nodes}
         return Books(
-            nodes,
+            tuple(node for node in self.nodes if node.device is device),
             tuple(budget for budget in self.budgets if budget.device is device),
-            tuple(job for job in self.jobs if job.node in names),
+            tuple(job for job in self.jobs if types.get(job.node, job.device) is device),
             self.begun,
         )
 
@@ -136,8 +158,10 @@ class Books(msgspec.Struct, frozen=True):
             return self.ended(step.job)
         if step.kind is Kind.MOVE:
             return self._changed(step.job, node=step.node)
-        job = Job(step.job, step.node, step.amount, self.begun)
-        return msgspec.structs.replace(self, jobs=(*self.jobs, job), begun=self.begun + 1)
+        device = next(node.device for node in self.nodes if node.name == step.node)
+        number = max([self.begun, *(job.number + 1 for job in self.jobs)])
+        job = Job(step.job, step.node, step.amount, device, number)
+        return msgspec.structs.replace(self, jobs=(*self.jobs, job), begun=number + 1)
 
     def _changed(self, job: JobId, **what: object) -> "Books":
         return self._with(msgspec.structs.replace(one, **what) if one.id == job else one for one in self.jobs)

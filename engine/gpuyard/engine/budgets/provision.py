@@ -26,8 +26,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     portability: int = 700
     """What a moved job is worth, of the `WHOLE` that one is that stays."""
     move_priority_jobs: bool = True
-    patience: int = 4000
-    """States that are looked at for one job before the search is content with less than the best."""
+    patience: int = 100_000
+    """Looks at a node, half a second to one: then the search is content with the best that it has found."""
 
     def __post_init__(self) -> None:
         """Refuse what no search can work with."""
@@ -47,9 +47,10 @@ class Cause(Enum):
     """Why a job has no place although its team has the budget."""
 
     TOO_LARGE = "no node of this type is so large"
-    OVERSOLD = "the budgets for this type are more than its devices"
-    FRAGMENTED = "what is free lies on too many nodes, and what runs there may neither move nor be deleted"
-    UNDECIDED = "there are too many jobs to try all ways of moving them"
+    PROTECTED = "the jobs of teams over their budget have priority"
+    OVERSOLD = "all budgets for this type together are more than its devices, and no team is over its own by enough"
+    FRAGMENTED = "there is room in parts, and what runs there can neither be moved so that they meet nor be deleted"
+    UNDECIDED = "no easy way was found, and there are too many to try all"
 
 
 class Provided(NamedTuple):
@@ -100,14 +101,14 @@ def _with_room_made(books: Books, world: Books, request: Request, rules: Rules) 
     if request.amount > max((node.amount for node in world.nodes), default=0):
         return NoPlace(request, Cause.TOO_LARGE)
     jobs = _movable(world, rules)
-    free = sum(world.free().values()) + sum(one.job.amount for one in jobs if one.may_go)
-    if request.amount > free:
-        return NoPlace(request, _cause(world, complete=True))
-    found, complete = Reshuffle(world.nodes, jobs, request.amount, rules.portability).search(rules.patience)
+    room = sum(max(0, free) for free in world.free().values())
+    if request.amount > room + sum(one.job.amount for one in jobs if one.may_go):
+        return NoPlace(request, _shortage(world, request.amount - room))
+    found, sure = Reshuffle(world.nodes, jobs, request.amount, rules.portability).search(rules.patience)
     if found is None:
-        return NoPlace(request, _cause(world, complete=complete))
+        return NoPlace(request, Cause.FRAGMENTED if sure else Cause.UNDECIDED)
     provided = _provided(books, request, found.steps, found.node)
-    return provided._replace(below=_below(world, found.steps), best=found.best)
+    return provided._replace(below=_below(world, found.steps), best=sure)
 
 
 def _provided(books: Books, request: Request, before: tuple[Step, ...], node: str) -> Provided:
@@ -117,22 +118,28 @@ def _provided(books: Books, request: Request, before: tuple[Step, ...], node: st
 
 def _movable(world: Books, rules: Rules) -> list[Movable]:
     """What may be done with each job: only who is over the budget gives jobs away, and never one with priority."""
-    used, allowed = world.used(), world.allowed()
+    over, nodes = _over(world), {node.name for node in world.nodes}
     return [
         Movable(
             job,
-            may_go=used[job.id.team] > allowed[job.id.team] and not job.priority,
+            may_go=job.id.team in over and not job.priority,
             may_move=rules.move_priority_jobs or not job.priority,
         )
         for job in world.jobs
+        if job.node in nodes
     ]
 
 
-def _cause(world: Books, *, complete: bool) -> Cause:
-    if not complete:
-        return Cause.UNDECIDED
-    sold = world.allowed().total()
-    return Cause.OVERSOLD if sold > sum(node.amount for node in world.nodes) else Cause.FRAGMENTED
+def _over(world: Books) -> set[str]:
+    allowed = world.allowed()
+    return {team for team, used in world.used().items() if used > allowed[team]}
+
+
+def _shortage(world: Books, missing: int) -> Cause:
+    """Whose jobs are not to be touched, where all that may be is not enough."""
+    over = _over(world)
+    borrowed = sum(job.amount for job in world.jobs if job.id.team in over)
+    return Cause.PROTECTED if borrowed >= missing else Cause.OVERSOLD
 
 
 def _below(world: Books, steps: tuple[Step, ...]) -> dict[str, int]:
