@@ -1,7 +1,7 @@
 """What is decided about a job beyond the rows: jobs that run already, the causes of a no, who fell below its budget."""
 
 from gpuyard.engine.budgets.books import Device
-from gpuyard.engine.budgets.provision import Cause, NoBudget, NoPlace, Provided
+from gpuyard.engine.budgets.provision import Cause, NoBudget, NoPlace, Provided, Rules
 
 from tests.engine.budgets.builders import Site, site
 
@@ -54,8 +54,16 @@ def test_a_search_that_was_given_up_says_so() -> None:
     assert cause(a_chain().ruled(patience=1), "A/1", 5) is Cause.UNDECIDED
 
 
-def test_with_the_patience_that_is_given_by_default_it_is_not() -> None:
-    assert len(a_chain().steps("A/1", 5)) == 4
+def test_with_the_patience_that_is_given_by_default_a_small_site_is_searched_to_the_end() -> None:
+    some = site().budget("A", 8).budget("B", 42)
+    for number in range(6):
+        some.node(f"m{number}", 8)
+        for amount in (3, 2, 1, 1):
+            some.job(f"B/{number}-{len(some.books.jobs)}", f"m{number}", amount)
+    some.rules = Rules()
+    answer = some.provided("A/1", 4)
+    assert answer.best
+    assert len(answer.steps) == 4
 
 
 def test_a_way_that_may_not_be_the_best_is_called_so() -> None:

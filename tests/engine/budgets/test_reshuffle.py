@@ -140,6 +140,13 @@ def test_an_easy_way_does_not_open_another_node_where_one_of_its_own_jobs_is_eno
     assert words(Reshuffle(nodes(5, 3), some, 2, PORTABILITY).search(0).found) == ["DeleteJob 1"]
 
 
+def test_an_easy_way_is_one_without_help_where_that_costs_less() -> None:
+    """Two jobs of 1 go into two holes: that is less than to delete another node's job for the one of 3."""
+    some = jobs(("m0", 3), ("m0", 1), ("m0", 1), ("m1", 3), go="3")
+    answer = Reshuffle(nodes(5, 3, 1, 1), some, 2, PORTABILITY).search(0)
+    assert words(answer.found) == ["MoveJob 2 m2", "MoveJob 1 m3"]
+
+
 def test_whoever_may_neither_move_nor_go_is_left_where_he_is() -> None:
     some = jobs(("m0", 2), ("m0", 1), stay="0")
     assert words(Reshuffle(nodes(4, 1), some, 2, PORTABILITY).search(0).found) == ["MoveJob 1 m1"]
@@ -150,6 +157,25 @@ def test_where_patience_ends_an_easy_way_is_taken_and_not_called_the_best() -> N
     answer = Reshuffle(nodes(4, 4, 1, 1, 1, 1), some, 4, PORTABILITY).search(0)
     assert words(answer.found) == ["DeleteJob 4"]
     assert not answer.sure
+
+
+def test_an_overfull_node_hides_no_way_over_several_nodes() -> None:
+    some, there = a_chain()
+    there.append(Movable(Job(called("C/large"), "m4", 9, number=9), may_go=False, may_move=False))
+    assert len(words(found([*some, Node("m4", 1)], there, 5))) == 3
+
+
+@pytest.mark.parametrize(
+    ("amounts", "go", "asked", "looks"),
+    [
+        pytest.param((3, 2, 1, 1), "", 4, 4000, id="one-hole-each"),
+        pytest.param((5, 3), "02468", 7, 1000, id="full"),
+    ],
+)
+def test_what_cannot_win_is_not_looked_at(amounts: tuple[int, ...], go: str, asked: int, looks: int) -> None:
+    """Without the bounds it takes at least twice as many looks to be sure."""
+    some = jobs(*((f"m{n}", amount) for n in range(6) for amount in amounts), go=go)
+    assert Reshuffle(nodes(*[8] * 6), some, asked, PORTABILITY).search(looks).sure
 
 
 @pytest.mark.parametrize("portability", [1, PORTABILITY, WHOLE])

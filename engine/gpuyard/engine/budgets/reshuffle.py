@@ -247,18 +247,17 @@ class Reshuffle:
         return way.spent, news, [one[1:] for one in deleted], [one[1:] for one in moved]
 
     def _found(self, way: Way) -> Found:
-        """In the order in which it is done: what is deleted leaves more room to those who move."""
+        """In the order in which it is done: what is deleted leaves more room to those who move. Then one node has room."""
         deleted = [self._step(Kind.DELETE, j) for j, to in way.touched if to == GONE]
         moved = [self._step(Kind.MOVE, j, self._nodes[to].name) for j, to in way.touched if to != GONE]
-        return Found((*deleted, *moved), self._nodes[self._target(way)].name)
+        return Found(
+            (*deleted, *moved),
+            next(node.name for node, free in zip(self._nodes, way.free, strict=True) if free >= self._amount),
+        )
 
     def _step(self, kind: Kind, j: int, node: str = "") -> Step:
         job = self._jobs[j].job
         return Step(kind, job.id, job.amount, node)
-
-    def _target(self, way: Way) -> int:
-        """Where the new job fits: the smallest room that takes it."""
-        return min(range(len(way.free)), key=lambda n: (way.free[n] < self._amount, way.free[n], self._nodes[n].name))
 
 
 def _newest_first(job: Job) -> tuple[int, str, str]:
