@@ -247,7 +247,7 @@ class Reshuffle:
         return way.spent, news, [one[1:] for one in deleted], [one[1:] for one in moved]
 
     def _found(self, way: Way) -> Found:
-        """In the order in which it is done: what is deleted leaves more room to those who move. Then one node has room."""
+        """First what is deleted, which leaves more room to those who move; in the end one node has room."""
         deleted = [self._step(Kind.DELETE, j) for j, to in way.touched if to == GONE]
         moved = [self._step(Kind.MOVE, j, self._nodes[to].name) for j, to in way.touched if to != GONE]
         return Found(
