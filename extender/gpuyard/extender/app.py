@@ -108,7 +108,7 @@ class Extender:
             today=time.time,
             count=lambda reason: metrics.refusals.labels(reason).inc(),
         )
-        self.binder = Binder(self.ledger, unavailable=self.unavailable, clock=time.monotonic)
+        self.binder = Binder(self.ledger, self.verbs.may_bind, unavailable=self.unavailable, clock=time.monotonic)
         self.server = Server(
             [
                 Verb("filter", CANDIDATES, self.verbs.filter, lambda why: FilterAnswer(error=why)),
