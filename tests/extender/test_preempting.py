@@ -126,8 +126,7 @@ def test_equal_priority_is_no_reason_to_go() -> None:
 
 
 def test_what_is_not_preemptible_stays() -> None:
-    of = bench()
-    of.put(low("b", fixed=True))
+    of = Bench(node("n1"), queue("team"), low("a"), low("b", fixed=True))
     assert ask(of, high(), n1=["uid-b"]) == NOBODY
 
 

@@ -217,6 +217,7 @@ async def serve(process: Process, options: Options) -> None:
         process.ready_if("verbs", lambda: "" if extender.serving else STARTING)
     for cache in caches:
         await cache.wait_synced()
+    extender.translator.settle()
     process.spawn("capacity", extender.watch_capacity())
     if options.lease:
         extender.elector = elector = Elector(client, LEASE, options.lease, str(uuid.uuid4()))
