@@ -60,15 +60,19 @@ def test_for_a_rightful_claim_exactly_one_victim_set_dies(yard: Yard, full: str)
 @pytest.mark.row("E-38", case="over-limit")
 def test_for_a_claim_over_the_limit_nobody_dies(yard: Yard, full: str) -> None:
     yard.queue("team", limit=7)
-    asked = yard.pod("asked", full, 8)
-    yard.until(lambda: not yard.filter(asked)["NodeNames"], 15, "the extender knows the new limit")
+    yard.submit("asked", queue=full, gpus=8)
+    asked = yard.one("asked")
+    yard.until(lambda: "limit of 7" in str(yard.filter(asked)), 15, "the extender knows the new limit")
+    yard.delete("asked")
     yard.submit("urgent", queue=full, gpus=8, priorityClassName="build-preemptible")
     refused(yard, "urgent")
 
 
-def test_nobody_dies_for_room_that_another_queue_would_have_before(yard: Yard, full: str) -> None:
+def test_nobody_dies_for_room_that_another_queue_would_have_before(full: str, unscheduled: Yard) -> None:
+    yard = unscheduled
     yard.queue("team", reclaimMinRuntime="1h")
-    claimant = yard.pod("urgent", full, 8, priorityClassName="build-preemptible")
+    yard.submit("urgent", queue=full, gpus=8, priorityClassName="build-preemptible")
+    claimant = yard.one("urgent")
     yard.until(lambda: not nobody(proposal(yard, claimant, "low-1")), 15, "it may have the room of its own queue")
     yard.submit("rightful", queue=yard.queue("other", quota=8), gpus=8, priorityClassName="train")
     yard.until(lambda: nobody(proposal(yard, claimant, "low-1")), 15, "it waits for who is below its quota")

@@ -11,7 +11,7 @@ def pod(labels: dict[str, str] | None = None, owner: str = "", node: str = "n1",
     meta = objects.Meta(
         name="p",
         labels=labels,
-        annotations=objects.Notes(**notes) if notes else None,  # type: ignore[arg-type]
+        annotations=objects.Notes(**notes) if notes else None,
         owner_references=[objects.Owner(kind="Job", name=owner)] if owner else None,
     )
     return objects.Pod(metadata=meta, spec=objects.PodSpec(node_name=node or None))
