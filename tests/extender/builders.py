@@ -9,7 +9,7 @@ from gpuyard.common.kube.changes import Batch, Change
 from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.feed import Feed
 from gpuyard.extender.ledger import Ledger
-from gpuyard.extender.objects import Namespace, Node, Pod, PodDisruptionBudget, PodGroup, PriorityClass, Queue
+from gpuyard.extender.objects import Namespace, Node, Pod, PodDisruptionBudget, PodGroup, PriorityClass, Queue, Topology
 from gpuyard.extender.server import Unavailable
 from gpuyard.extender.translate import Translator
 from gpuyard.extender.verbs import Verbs
@@ -28,6 +28,7 @@ KINDS: dict[str, type] = {
     "PodGroup": PodGroup,
     "PriorityClass": PriorityClass,
     "Queue": Queue,
+    "Topology": Topology,
 }
 
 
@@ -36,9 +37,13 @@ def meta(name: str, namespace: str = "", **more: object) -> Json:
     return made | ({"namespace": namespace} if namespace else {}) | more
 
 
-def node(name: str, gpus: int = 8) -> Json:
+def node(name: str, gpus: int = 8, **labels: str) -> Json:
     room = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": str(gpus)}
-    return {"kind": "Node", "metadata": meta(name), "status": {"allocatable": room}}
+    return {"kind": "Node", "metadata": meta(name, labels=labels), "status": {"allocatable": room}}
+
+
+def topology(name: str, *levels: str) -> Json:
+    return {"kind": "Topology", "metadata": meta(name), "spec": {"levels": [{"nodeLabel": one} for one in levels]}}
 
 
 def queue(name: str, limit: float = -1, quota: float = -1, *, parent: str = "") -> Json:
@@ -132,6 +137,7 @@ class Bench:
             "PodGroup": self.feed.groups,
             "PriorityClass": self.feed.classes,
             "Queue": self.feed.queues,
+            "Topology": self.feed.topologies,
         }
         self.put(*things)
 

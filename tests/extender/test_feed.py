@@ -188,6 +188,7 @@ def test_there_is_one_watch_for_each_kind() -> None:
         "mpijobs",
         "rayclusters",
         "leaderworkersets",
+        "topologies",
     }
 
 

@@ -161,6 +161,12 @@ class PodDisruptionBudget(objects.PodDisruptionBudget, kw_only=True):
     metadata: Meta
 
 
+class Topology(objects.Topology, kw_only=True):
+    """kai.scheduler/v1alpha1 Topology."""
+
+    metadata: Meta
+
+
 class Plan(objects.Plan, kw_only=True):
     """gpuyard.io/v1alpha1 Plan."""
 

@@ -239,6 +239,9 @@ class Translator:
         team, least = self._team(seen, complain)
         pod = pods.pod(seen, team, 0, complain)
         workload = self._workload(team, least, seen, complain)
+        if pod.group or workload.gang.parts:
+            group = gangs.part_of(pod.group, team, gangs.parts_of(workload.gang), complain)
+            pod = replace(pod, group=group)
         concerns_us = pod.shape.wants_gpu or workload.queue is not None
         awaits = self.owners.awaited(seen) if concerns_us and pod.state is State.PENDING else ""
         if awaits:
