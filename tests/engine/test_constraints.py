@@ -1,7 +1,8 @@
 """Which nodes a pod may stand on by labels and taints."""
 
 import pytest
-from gpuyard.engine.constraints import look_for_suited, matches, selects, suited, tolerates
+from gpuyard.engine.constraints import avoided, look_for_suited, matches, selects, suited, tolerates
+from gpuyard.engine.fleet import Fleet
 from gpuyard.engine.model import Node, NodeTerm, PreferredNodes, Requirement, Shape, Taint, Toleration
 
 from tests.engine.builders import yard
@@ -104,3 +105,11 @@ def test_a_preference_counts_more_than_packing() -> None:
     some = yard().node("fast", labels={"speed": "high"}).node("fuller", gpus=2).queue("a", quota=8)
     some.pending("a", shape=Shape(gpus=1, preferred=(wish,)))
     assert some.plan().started == {"a-1": "fast"}
+
+
+def test_a_node_would_rather_not_have_pods_that_do_not_tolerate_its_soft_taint() -> None:
+    nodes = [Node(name="plain"), Node(name="old", soft_taints=(Taint("old", "", "PreferNoSchedule"),))]
+    fleet = Fleet.of({one.name: one for one in nodes})
+    assert [avoided(fleet, Shape()) for _ in range(2)] == [{"old"}] * 2
+    assert avoided(fleet, Shape(tolerations=(Toleration("old", "Exists"),))) == frozenset()
+    assert avoided(Fleet.of({"plain": nodes[0]}), Shape()) == frozenset()

@@ -2,6 +2,8 @@
 
 import msgspec
 import pytest
+from gpuyard.engine.model import Promise, Shape
+from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.wire import PREEMPTION, MetaPod, MetaVictims, PreemptAnswer
 
 from tests.extender.builders import Bench, Json, at_once, group, node, pod, queue
@@ -102,11 +104,10 @@ def test_a_node_with_room_needs_no_victims() -> None:
     [
         high(gpus=9),
         pod("p", "unknown", 4, labels=HIGH),
-        pod("p", "", 4, labels=HIGH),
         pod("p", "", 0),
     ],
 )
-def test_nobody_goes_for_a_pod_whose_own_gates_are_shut_or_that_has_none(thing: Json) -> None:
+def test_nobody_goes_for_a_pod_whose_own_gates_are_shut_or_that_asks_for_no_room(thing: Json) -> None:
     assert ask(bench(limit=16), thing, n1=["uid-a", "uid-b"]) == NOBODY
 
 
@@ -188,3 +189,113 @@ def test_what_is_nominated_is_for_nobody_else_of_the_queue() -> None:
     of.drop(low("b"))
     of.put(high(status={"phase": "Pending", "nominatedNodeName": "n1"}))
     assert not of.passes(pod("other", "team", 1))
+
+
+# --- victims that are going already ----------------------------------------------------------------------------------
+
+
+def leaving(thing: Json) -> Json:
+    gone = thing["metadata"] | {"deletionTimestamp": "2026-11-20T00:00:00Z"}
+    return thing | {"metadata": gone}
+
+
+@pytest.mark.row("B-11")
+def test_a_proposal_with_a_victim_that_is_terminating_keeps_its_node() -> None:
+    of = bench()
+    of.put(leaving(low("a")))
+    assert uids(ask(of, high(gpus=8), n1=["uid-a", "uid-b"])) == {"n1": ["uid-a", "uid-b"]}
+    assert uids(ask(of, high("second"), n1=["uid-a"])) == {"n1": ["uid-a"]}
+
+
+@pytest.mark.row("B-11")
+def test_a_terminating_victim_is_not_chosen_where_victims_are_filled_in() -> None:
+    of = bench()
+    of.put(leaving(low("b")))
+    assert uids(ask(of, high(gpus=4), n1=[])) == {"n1": ["uid-a"]}
+
+
+def test_room_that_a_terminating_victim_leaves_is_counted_once() -> None:
+    of = bench()
+    of.put(leaving(low("a")))
+    of.ledger.put_promises([Promise(plan="plan", pod="ns/x", shape=Shape(gpus=4), node="n1", queue="team")])
+    assert ask(of, high(gpus=4), n1=["uid-a"]) == NOBODY
+    assert uids(ask(of, high("other", gpus=4), n1=["uid-a", "uid-b"])) == {"n1": ["uid-a", "uid-b"]}
+
+
+# --- a pod that no queue governs -------------------------------------------------------------------------------------
+
+
+def free(name: str = "p", gpus: int = 4, priority: str = "system-node-critical") -> Json:
+    return pod(name, "", gpus, labels={"priorityClassName": priority})
+
+
+@pytest.mark.row("B-10", case="passes")
+def test_the_proposal_for_a_pod_without_a_queue_passes_through() -> None:
+    of = Bench(node("n1"), pod("a", gpus=4, on="n1"), pod("b", gpus=4, on="n1"))
+    assert uids(ask(of, free(), n1=["uid-b"])) == {"n1": ["uid-b"]}
+    assert not of.ledger.doomed
+
+
+@pytest.mark.row("B-10", case="passes")
+def test_preemptible_pods_of_any_queue_make_room_for_one_without_a_queue_by_priority() -> None:
+    assert uids(ask(bench(), free(), n1=["uid-b"], n2=["uid-x"])) == {"n1": ["uid-b"], "n2": ["uid-x"]}
+
+
+@pytest.mark.row("B-10", case="empty")
+def test_a_node_without_victims_is_dropped_for_a_pod_without_a_queue() -> None:
+    assert uids(ask(bench(), free(), n1=[], n2=["uid-x"])) == {"n2": ["uid-x"]}
+
+
+@pytest.mark.row("B-10", case="unseen")
+def test_a_node_with_a_victim_that_no_watch_has_shown_is_dropped() -> None:
+    assert uids(ask(bench(), free(), n1=["uid-b", "uid-unseen"], n2=["uid-x"])) == {"n2": ["uid-x"]}
+
+
+@pytest.mark.row("B-10", case="promised")
+def test_a_node_whose_room_is_promised_to_others_is_dropped() -> None:
+    of = bench()
+    of.ledger.put_promises([Promise(plan="plan", pod="ns/x", shape=Shape(gpus=8), node="n1", queue="team")])
+    assert uids(ask(of, free(), n1=["uid-b"], n2=["uid-x"])) == {"n2": ["uid-x"]}
+
+
+@pytest.mark.row("B-10", case="protected")
+@pytest.mark.parametrize(
+    "victim",
+    [
+        low("b", fixed=True),
+        pod("b", "team", 4, on="n1", labels={"priorityClassName": "build-preemptible"}),
+        low("b", annotations={"pod-group-name": "g"}),
+    ],
+    ids=["non-preemptible", "same-priority", "gang-minimum"],
+)
+def test_a_governed_victim_is_protected_from_a_pod_without_a_queue_too(victim: Json) -> None:
+    gang = group("g", 2, "team") | {"spec": {"minMember": 2, "queue": "team", "priorityClassName": "train"}}
+    other = low("a", annotations={"pod-group-name": "g"})
+    of = Bench(node("n1"), queue("team"), gang, other, victim)
+    assert ask(of, free(priority="build-preemptible"), n1=["uid-b"]) == NOBODY
+
+
+@pytest.mark.row("B-10", case="protected")
+def test_a_minimum_run_time_protects_from_a_pod_without_a_queue_too() -> None:
+    of = bench()
+    of.put(queue("team") | {"spec": {"preemptMinRuntime": "10m", "resources": {"gpu": {"limit": -1, "quota": -1}}}})
+    of.put(low("b", status={"phase": "Running", "startTime": "2026-01-01T00:00:00Z"}))
+    of.today = 1_767_225_600 + 599
+    assert ask(of, free(), n1=["uid-b"]) == NOBODY
+
+
+@pytest.mark.row("B-10", case="budget")
+def test_a_disruption_budget_is_kube_schedulers_affair_for_a_pod_without_a_queue() -> None:
+    budget: Json = {
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "keep", "namespace": "ns"},
+        "spec": {"selector": {"matchLabels": LOW}},
+        "status": {"disruptionsAllowed": 0},
+    }
+    assert uids(ask(bench(budget), free(), n1=["uid-b"])) == {"n1": ["uid-b"]}
+
+
+def test_where_pods_need_a_queue_none_is_evicted_for_one_without() -> None:
+    of = bench()
+    of.config = ExtenderConfig(pods_without_queue="refuse")
+    assert ask(of, free(), n1=["uid-b"]) == NOBODY

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from gpuyard.engine.model import Promise
 from gpuyard.extender import wire
 from gpuyard.extender.arrivals import LONGEST_WAIT, PAUSE
 from gpuyard.extender.config import Consolidation, ExtenderConfig, Filter
@@ -522,3 +523,62 @@ def test_gpu_memory_is_held_against_the_limit_by_the_gpu_of_each_node() -> None:
 def test_a_queue_that_hangs_too_deep_is_refused() -> None:
     deep = [queue(f"q{depth}", parent=f"q{depth - 1}" if depth else "") for depth in range(40)]
     assert not Bench(*NODES, *deep).passes(pod("p", "q39"))
+
+
+# --- what pods ask for themselves -------------------------------------------------------------------------------------
+
+MANY = [node(f"m{number:02}") for number in range(40)]
+HOST = "kubernetes.io/hostname"
+TERM = {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": "x"}}}
+APART = {
+    "podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": TERM}]}
+}
+SPREAD = {"maxSkew": 1, "topologyKey": HOST, "whenUnsatisfiable": "ScheduleAnyway"}
+RACK = {"matchExpressions": [{"key": "rack", "operator": "In", "values": ["r1"]}]}
+NEAR = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": RACK}]}}
+
+
+@pytest.mark.row("B-12", case="preference")
+@pytest.mark.parametrize("spec", [{"affinity": APART}, {"affinity": NEAR}, {"topologySpreadConstraints": [SPREAD]}])
+def test_a_pod_with_a_preference_of_its_own_gets_all_nodes_and_no_points(spec: dict[str, Any]) -> None:
+    bench = Bench(*MANY, queue("team"), pod("x", on="m07"))
+    asked = pod("p", "team", **spec)
+    names = bench.filter(asked).node_names or []
+    assert len(names) == len(MANY)
+    assert {one.score for one in bench.verbs.prioritize(call(asked, *names))} == {0}
+
+
+@pytest.mark.row("B-12", case="preference")
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"topologySpreadConstraints": [SPREAD | {"whenUnsatisfiable": "DoNotSchedule"}]},
+        {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}}},
+    ],
+)
+def test_what_a_pod_requires_leaves_packing_to_decide(spec: dict[str, Any]) -> None:
+    bench = Bench(*MANY, queue("team"), pod("x", on="m07"))
+    asked = pod("p", "team", **spec)
+    names = bench.filter(asked).node_names or []
+    assert len(names) == 32
+    assert {one.score for one in bench.verbs.prioritize(call(asked, *names))} != {0}
+
+
+def softly_tainted(name: str) -> dict[str, Any]:
+    return node(name) | {"spec": {"taints": [{"key": "old", "effect": "PreferNoSchedule"}]}}
+
+
+@pytest.mark.row("B-12", case="taint")
+def test_where_a_node_would_rather_not_have_the_pod_kube_scheduler_decides() -> None:
+    bench = Bench(*MANY[1:], softly_tainted("m00"), queue("team"), pod("x", on="m00"))
+    assert len(bench.filter(pod("p", "team")).node_names or []) == len(MANY)
+    tolerant = pod("q", "team", tolerations=[{"key": "old", "operator": "Exists"}])
+    assert len(bench.filter(tolerant).node_names or []) == 32
+
+
+@pytest.mark.row("B-12", case="promise")
+def test_a_promise_comes_before_a_preference() -> None:
+    bench = Bench(*MANY, queue("team"), pod("p", "team", affinity=NEAR))
+    shape = bench.ledger.entries["ns/p"].seen.pod.shape
+    bench.ledger.put_promises([Promise(plan="plan", pod="ns/p", shape=shape, node="m11", queue="team")])
+    assert bench.filter(pod("p", "team", affinity=NEAR)).node_names == ["m11"]

@@ -58,7 +58,22 @@ def selects(shape: Shape, node: Node) -> bool:
 
 def tolerates(shape: Shape, node: Node) -> bool:
     """Whether the pod tolerates all taints of the node."""
-    return all(any(_covers(t, taint) for t in shape.tolerations) for taint in node.taints)
+    return _tolerated(shape, node.taints)
+
+
+def _tolerated(shape: Shape, taints: Iterable[Taint]) -> bool:
+    return all(any(_covers(t, taint) for t in shape.tolerations) for taint in taints)
+
+
+def avoided(fleet: Fleet, shape: Shape) -> frozenset[str]:
+    """The nodes that would rather not have the pod, by a taint that it does not tolerate. Remembered per fleet."""
+    if not fleet.soft_tainted:
+        return frozenset()
+    found = fleet.avoided.get(shape.tolerations)
+    if found is None:
+        names = (name for name in fleet.soft_tainted if not _tolerated(shape, fleet.nodes[name].soft_taints))
+        found = fleet.avoided[shape.tolerations] = frozenset(names)
+    return found
 
 
 def _covers(toleration: Toleration, taint: Taint) -> bool:

@@ -6,7 +6,7 @@ A `Fleet` is made anew whenever a node changes, so what it remembers (`memo`) is
 from collections.abc import Iterable, Mapping
 
 import msgspec
-from gpuyard.engine.model import GPU, NOTHING, Amounts, Node, Shape
+from gpuyard.engine.model import GPU, NOTHING, Amounts, Node, Shape, Toleration
 
 
 class Fleet(msgspec.Struct, frozen=True, eq=False):
@@ -19,11 +19,15 @@ class Fleet(msgspec.Struct, frozen=True, eq=False):
     """MiB of the smallest GPU; 0: no node says."""
     largest_gpu: int = 0
     tainted: bool = False
-    """Whether any node has a taint."""
+    """Whether any node has a taint that keeps pods away."""
+    soft_tainted: frozenset[str] = frozenset()
+    """The nodes with a taint that would rather keep pods away."""
     memo: dict[Shape, frozenset[str]] = msgspec.field(default_factory=dict)
     """The open nodes whose labels and taints suit a shape."""
     kinds: dict[tuple[object, ...], frozenset[str]] = msgspec.field(default_factory=dict)
     """The same by what a shape demands of nodes: many shapes differ in their amounts alone."""
+    avoided: dict[tuple[Toleration, ...], frozenset[str]] = msgspec.field(default_factory=dict)
+    """The nodes with such a taint that is not tolerated, by tolerations."""
     by_label: dict[str, Mapping[str, list[Node]]] = msgspec.field(default_factory=dict)
     """The nodes by the value of a label, for the labels that selectors have named."""
 
@@ -32,7 +36,8 @@ class Fleet(msgspec.Struct, frozen=True, eq=False):
         """The fleet of these nodes."""
         sizes = [n.gpu_memory for n in nodes.values() if n.gpus and n.gpu_memory]
         tainted = any(n.taints for n in nodes.values())
-        return cls(nodes, _capacity(nodes.values()), min(sizes, default=0), max(sizes, default=0), tainted)
+        soft = frozenset(n.name for n in nodes.values() if n.soft_taints)
+        return cls(nodes, _capacity(nodes.values()), min(sizes, default=0), max(sizes, default=0), tainted, soft)
 
 
 def _capacity(nodes: Iterable[Node]) -> Amounts:

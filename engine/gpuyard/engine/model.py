@@ -79,7 +79,7 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Taint(NamedTuple):
-    """A taint that keeps pods away; `PreferNoSchedule` taints are not given to the engine."""
+    """A taint that keeps pods away, or with `PreferNoSchedule` would rather."""
 
     key: str
     value: str = ""
@@ -100,6 +100,9 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     """MiB of one GPU; 0: not known, requests in GPU memory do not fit."""
     labels: Labels = NO_LABELS
     taints: tuple[Taint, ...] = ()
+    """Those that keep pods away."""
+    soft_taints: tuple[Taint, ...] = ()
+    """Those with `PreferNoSchedule`: of no account for room, only for kube-scheduler's choice."""
     ready: bool = True
     cordoned: bool = False
 
@@ -248,6 +251,15 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     owner: str = ""
     """UID of the owner that replaces it under a new name; empty for pods that keep their name (bare, StatefulSet)."""
     labels: Labels = NO_LABELS
+    spreads: bool = False
+    """Whether it would rather be spread over a topology (`ScheduleAnyway`)."""
+
+    @property
+    def prefers(self) -> bool:
+        """Whether it says itself which of the nodes that it may have it would rather have."""
+        shape = self.shape
+        terms = (*shape.pod_affinity, *shape.pod_anti_affinity)
+        return self.spreads or bool(shape.preferred) or any(term.weight for term in terms)
 
     @property
     def namespace(self) -> str:

@@ -80,7 +80,7 @@ class Time(_message.Message):
     def __init__(self, seconds: _Optional[int] = ...) -> None: ...
 
 class PodSpec(_message.Message):
-    __slots__ = ("volumes", "containers", "node_selector", "node_name", "affinity", "scheduler_name", "init_containers", "tolerations", "priority_class_name", "priority", "overhead", "scheduling_gates")
+    __slots__ = ("volumes", "containers", "node_selector", "node_name", "affinity", "scheduler_name", "init_containers", "tolerations", "priority_class_name", "priority", "overhead", "topology_spread_constraints", "scheduling_gates")
     class NodeSelectorEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -106,6 +106,7 @@ class PodSpec(_message.Message):
     PRIORITY_CLASS_NAME_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
     OVERHEAD_FIELD_NUMBER: _ClassVar[int]
+    TOPOLOGY_SPREAD_CONSTRAINTS_FIELD_NUMBER: _ClassVar[int]
     SCHEDULING_GATES_FIELD_NUMBER: _ClassVar[int]
     volumes: _containers.RepeatedCompositeFieldContainer[Volume]
     containers: _containers.RepeatedCompositeFieldContainer[Container]
@@ -118,8 +119,15 @@ class PodSpec(_message.Message):
     priority_class_name: str
     priority: int
     overhead: _containers.MessageMap[str, Quantity]
+    topology_spread_constraints: _containers.RepeatedCompositeFieldContainer[Spread]
     scheduling_gates: _containers.RepeatedCompositeFieldContainer[SchedulingGate]
-    def __init__(self, volumes: _Optional[_Iterable[_Union[Volume, _Mapping]]] = ..., containers: _Optional[_Iterable[_Union[Container, _Mapping]]] = ..., node_selector: _Optional[_Mapping[str, str]] = ..., node_name: _Optional[str] = ..., affinity: _Optional[bytes] = ..., scheduler_name: _Optional[str] = ..., init_containers: _Optional[_Iterable[_Union[Container, _Mapping]]] = ..., tolerations: _Optional[_Iterable[bytes]] = ..., priority_class_name: _Optional[str] = ..., priority: _Optional[int] = ..., overhead: _Optional[_Mapping[str, Quantity]] = ..., scheduling_gates: _Optional[_Iterable[_Union[SchedulingGate, _Mapping]]] = ...) -> None: ...
+    def __init__(self, volumes: _Optional[_Iterable[_Union[Volume, _Mapping]]] = ..., containers: _Optional[_Iterable[_Union[Container, _Mapping]]] = ..., node_selector: _Optional[_Mapping[str, str]] = ..., node_name: _Optional[str] = ..., affinity: _Optional[bytes] = ..., scheduler_name: _Optional[str] = ..., init_containers: _Optional[_Iterable[_Union[Container, _Mapping]]] = ..., tolerations: _Optional[_Iterable[bytes]] = ..., priority_class_name: _Optional[str] = ..., priority: _Optional[int] = ..., overhead: _Optional[_Mapping[str, Quantity]] = ..., topology_spread_constraints: _Optional[_Iterable[_Union[Spread, _Mapping]]] = ..., scheduling_gates: _Optional[_Iterable[_Union[SchedulingGate, _Mapping]]] = ...) -> None: ...
+
+class Spread(_message.Message):
+    __slots__ = ("when_unsatisfiable",)
+    WHEN_UNSATISFIABLE_FIELD_NUMBER: _ClassVar[int]
+    when_unsatisfiable: str
+    def __init__(self, when_unsatisfiable: _Optional[str] = ...) -> None: ...
 
 class Volume(_message.Message):
     __slots__ = ("source",)

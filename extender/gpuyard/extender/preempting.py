@@ -1,10 +1,15 @@
 """Whom kube-scheduler may evict for a pod: what it proposes, less the nodes whose victims are not to be had.
 
-A victim may go if it is preemptible, of the pod's own queue and of strictly lower priority, past its minimum run time,
-not protected by a disruption budget, and if its gang can do without it or goes as a whole. A node with any other victim
-is dropped: kube-scheduler has chosen no more victims than it needs there.
+    the pod is    a victim may go if it                                                         disruption budgets are
+    governed      is preemptible, of the same queue, of lower priority, and not protected        held here
+    not           is not governed; or is preemptible, of lower priority, and not protected       kube-scheduler's
 
-A proposal without victims means that only we stood in the way: then victims are filled in, or the node is dropped.
+Protected is a workload before its minimum run time, and a gang that would be left below its minimum but not go whole.
+A victim that is terminating already has been let go: kube-scheduler proposes it again while a pod that it nominated
+waits for it. A node with any other victim is dropped: kube-scheduler has chosen no more victims than it needs there.
+
+A proposal without victims means that only we stood in the way: for a governed pod victims are filled in; else, and
+where none may go, the node is dropped, since one such node ends the whole preemption.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -15,7 +20,6 @@ from gpuyard.engine.accounts import Accounts
 from gpuyard.engine.chunks import Chunk
 from gpuyard.engine.model import Pod, Workload
 from gpuyard.engine.scratch import Scratch
-from gpuyard.engine.settings import Settings
 from gpuyard.engine.snapshot import Snapshot
 from gpuyard.extender.space import Space
 
@@ -27,13 +31,13 @@ Chosen = Mapping[str, Sequence[Pod]]
 
 
 class Claim(NamedTuple):
-    """For whom room is to be made: a pod whose own gates have been passed."""
+    """For whom room is to be made: a pod whose own gates have been passed, or that has none."""
 
     snapshot: Snapshot
-    settings: Settings
     workload: Workload
     pod: Pod
     space: Space
+    honor_budgets: bool
     unbound: Collection[str]
     """The keys of pods that only have a place kept for them: there is nothing to evict."""
 
@@ -53,9 +57,9 @@ class _Bailiff:
     """Knows who may be evicted for one workload."""
 
     def __init__(self, claim: Claim) -> None:
-        self._snapshot, settings, self._claimant, self._pod, self._space, self._unbound = claim
+        self._snapshot, self._claimant, self._pod, self._space, honor_budgets, self._unbound = claim
         self._scratch = Scratch(self._snapshot, Accounts({}))
-        self._guard = protection.Guard(self._scratch, (), honor_budgets=settings.honor_disruption_budgets)
+        self._guard = protection.Guard(self._scratch, (), honor_budgets=honor_budgets)
 
     def proposed(self, node: str, uids: Sequence[str]) -> list[Pod]:
         """The proposed victims, if all of them may go and none dies for room that is kept for others."""
@@ -66,10 +70,10 @@ class _Bailiff:
 
     def own(self, node: str) -> list[Pod]:
         """Victims of our own for a node: the lowest and newest first, no more than needed."""
-        if node not in self._scratch.rooms or self._space.has_room(node):
+        if not self._claimant.governed or node not in self._scratch.rooms or self._space.has_room(node):
             return []
         chosen: list[Pod] = []
-        for victim in reversed(self._in_order(self._pods_on(node))):
+        for victim in reversed(self._in_order(pod for pod in self._pods_on(node) if pod.active)):
             if self._may_go([*chosen, victim]):
                 chosen.append(victim)
                 if self._space.has_room(node, chosen):
@@ -97,24 +101,28 @@ class _Bailiff:
         return workload.priority if workload else 0
 
     def _may_go(self, pods: Sequence[Pod]) -> bool:
-        """Whether all these may go together."""
-        keys = dict.fromkeys(pod.workload for pod in pods)
-        if not all(pod.active and self._is_lower(self._snapshot.workloads.get(pod.workload)) for pod in pods):
+        """Whether all these may go together, as far as they are not going anyway."""
+        staying = [pod for pod in pods if pod.active]
+        ours = [pod for pod in staying if self._is_ours(pod)]
+        if not all(self._is_lower(self._snapshot.workloads[pod.workload]) for pod in ours):
             return False
-        chunks = tuple(self._chunk(key, [pod for pod in pods if pod.workload == key]) for key in keys)
+        if self._claimant.governed and len(ours) < len(staying):
+            return False
+        keys = dict.fromkeys(pod.workload for pod in ours)
+        chunks = tuple(self._chunk(key, [pod for pod in ours if pod.workload == key]) for key in keys)
         return len(self._guard.affordable(chunks)) == len(chunks) and all(map(self._gang_may_lose, chunks))
 
     def _chunk(self, workload: str, pods: Sequence[Pod]) -> Chunk:
         return Chunk(workload, tuple(pods), tuple(map(self._scratch.place, pods)))
 
-    def _is_lower(self, workload: Workload | None) -> bool:
-        return (
-            workload is not None
-            and workload.governed
-            and workload.preemptible
-            and workload.queue == self._claimant.queue
-            and workload.priority < self._claimant.priority
-        )
+    def _is_ours(self, pod: Pod) -> bool:
+        workload = self._snapshot.workloads.get(pod.workload)
+        return workload is not None and workload.governed
+
+    def _is_lower(self, workload: Workload) -> bool:
+        """Whether a governed workload may have to go for the claimant's."""
+        same = not self._claimant.governed or workload.queue == self._claimant.queue
+        return same and workload.preemptible and workload.priority < self._claimant.priority
 
     def _gang_may_lose(self, chunk: Chunk) -> bool:
         """Whether a gang keeps its minimum, or goes as a whole after its minimum run time."""

@@ -14,7 +14,7 @@ from typing import TypeVar
 import msgspec
 from gpuyard.common.kube.forms import Unread
 from gpuyard.common.kube.protobuf import as_json, parsed, unwrapped
-from gpuyard.engine.kube.objects import NO_BYTES, Container, Notes, Requests, Resources, SchedulingGate
+from gpuyard.engine.kube.objects import NO_BYTES, Container, Notes, Requests, Resources, SchedulingGate, Spread
 from gpuyard.extender import pod_pb2 as wire
 from gpuyard.extender.objects import Given, Meta, Owner, Pod, PodCondition, PodSpec, PodStatus, Volume
 
@@ -95,8 +95,13 @@ def _spec(raw: bytes) -> PodSpec:
         node_selector=dict(spec.node_selector) or None,
         affinity=_affinity(spec.affinity) if spec.HasField("affinity") else NO_BYTES,
         tolerations=_tolerations(spec.tolerations),
+        topology_spread_constraints=_spreads(spec.topology_spread_constraints),
         volumes=list(map(_volume, spec.volumes)) or None,
     )
+
+
+def _spreads(spreads: Iterable[wire.Spread]) -> tuple[Spread, ...] | None:
+    return tuple(Spread(one.when_unsatisfiable or None) for one in spreads) or None
 
 
 def _status(status: wire.PodStatus) -> PodStatus:

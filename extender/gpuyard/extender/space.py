@@ -73,7 +73,8 @@ class Space:
         room = self._room(node)
         if room is not None:
             for pod in gone:
-                room.shift(pod.shape, pod.gpu_groups, 1, 1)
+                # What a terminating pod leaves is counted as free later already.
+                room.shift(pod.shape, pod.gpu_groups, 1, 1 if pod.active else 0)
         return room
 
     def shared_gpus(self, node: str) -> tuple[str, ...] | None:

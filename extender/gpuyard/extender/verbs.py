@@ -9,7 +9,8 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 
 from gpuyard.engine import gates
-from gpuyard.engine.model import Promise, Workload
+from gpuyard.engine.constraints import avoided
+from gpuyard.engine.model import Pod, Promise, Workload
 from gpuyard.engine.result import Clearing, Reason, Waiting
 from gpuyard.engine.sentences import sentence
 from gpuyard.engine.snapshot import Snapshot
@@ -18,7 +19,7 @@ from gpuyard.extender.gangs import Asked, Gangs, stands
 from gpuyard.extender.gatekeeper import Gatekeeper, governs
 from gpuyard.extender.ledger import NOT_SEEN_SENTENCE, NOT_SEEN_YET, Grant, Ledger, Sighting
 from gpuyard.extender.outrank import Asker, Outrank
-from gpuyard.extender.preempting import Chosen, Claim, choose
+from gpuyard.extender.preempting import Chosen, Claim, Proposal, choose
 from gpuyard.extender.ranking import best, points
 from gpuyard.extender.server import Unavailable
 from gpuyard.extender.space import Space
@@ -196,7 +197,9 @@ class Verbs:
         return Waiting(Reason.PROMISED_TO_OTHER if space.is_kept(asked.offered) else Reason.NO_NODE_FITS)
 
     def _best(self, asked: Asked, suits: Callable[[str], bool] | None) -> tuple[str, ...]:
-        most = self._config().filter.max_nodes
+        """The best of the offered nodes; all that suit where kube-scheduler knows better which are the best."""
+        has_say = _has_say(asked.snapshot, asked.seen.pod, asked.offered)
+        most = len(asked.offered) if has_say else self._config().filter.max_nodes
         return tuple(best(asked.snapshot, asked.seen.pod.shape, asked.offered, most, suits))
 
     def _keeps_empty(self, seen: Sighting) -> bool:
@@ -206,9 +209,15 @@ class Verbs:
         return claims and self._config().engine.keep_nodes_empty
 
     def prioritize(self, request: Candidates) -> list[HostPriority]:
-        """Points for each node: the fuller the better. What has landed since filter was asked counts already."""
+        """Points for each node: the fuller the better. What has landed since filter was asked counts already.
+
+        None for any where the pod, or a node by a taint, says itself what is better: our points would outweigh that.
+        """
         self._check()
-        found: Mapping[str, int] = points(self._ledger.room(request.by_name()))
+        offered, seen = request.by_name(), self._ledger.seen(request.pod.key, request.pod.metadata.uid)
+        if seen is not None and _has_say(self._ledger.snapshot, seen.pod, offered):
+            return [HostPriority(host, 0) for host in offered]
+        found: Mapping[str, int] = points(self._ledger.room(offered))
         return [HostPriority(host, score) for host, score in found.items()]
 
     def preempt(self, request: Preemption) -> PreemptAnswer | Awaitable[PreemptAnswer]:
@@ -222,21 +231,27 @@ class Verbs:
         if seen is None:
             return PreemptAnswer()
         asked = self._asked(seen, ())
-        snapshot, workload = asked.snapshot, seen.workload
-        if workload is None or not workload.governed or not self._may_preempt(snapshot, seen, workload):
+        workload = seen.workload or Workload(key=seen.pod.key)
+        if not self._may_preempt(asked.snapshot, seen, workload):
             return PreemptAnswer()
-        proposal = request.victims()
-        budgets = self._translator.budgets_of(pod for node in proposal for pod in snapshot.on_node.get(node, ()))
-        view = snapshot.at(int(self._today())).with_budgets(budgets)
-        space = Space(view, self._ledger, seen.pod)
-        claim = Claim(view, self._config().engine, workload, seen.pod, space, unbound=self._ledger.kept)
-        chosen = self._rightful(asked, choose(claim, proposal), space)
-        if chosen:
+        claim = self._claim(asked, workload, proposal := request.victims())
+        chosen = self._rightful(asked, choose(claim, proposal), claim.space)
+        if chosen and workload.governed:
             victims = tuple(victim.uid for pods in chosen.values() for victim in pods)
             self._ledger.reserve(seen, Grant(victims=victims), now=asked.now, until=asked.now + NOMINATION)
         return PreemptAnswer(
             {node: MetaVictims(pods=[MetaPod(victim.uid) for victim in pods]) for node, pods in chosen.items()}
         )
+
+    def _claim(self, asked: Asked, workload: Workload, proposal: Proposal) -> Claim:
+        """For whom room is asked, on the cluster as it is now; budgets are read only for the nodes in question."""
+        snapshot = asked.snapshot.at(int(self._today()))
+        honor_budgets = workload.governed and self._config().engine.honor_disruption_budgets
+        if honor_budgets:
+            pods = (pod for node in proposal for pod in snapshot.on_node.get(node, ()))
+            snapshot = snapshot.with_budgets(self._translator.budgets_of(pods))
+        space = Space(snapshot, self._ledger, asked.seen.pod)
+        return Claim(snapshot, workload, asked.seen.pod, space, honor_budgets, self._ledger.kept)
 
     def _rightful(self, asked: Asked, chosen: Chosen, space: Space) -> Chosen:
         """Of nodes that could be cleared those whose room the pod would have; the planner makes room for the others."""
@@ -287,7 +302,9 @@ class Verbs:
 
     def _may_preempt(self, snapshot: Snapshot, seen: Sighting, workload: Workload) -> bool:
         """Whether kube-scheduler may make room for the pod: its gates are open, and no plan does it already."""
-        return not (self._refusal(snapshot, seen) or self._ledger.promises.of(seen.pod)) and stands(snapshot, workload)
+        if self._ledger.has_ended(seen) or self._refusal(snapshot, seen) or self._ledger.promises.of(seen.pod):
+            return False
+        return not workload.governed or stands(snapshot, workload)
 
     def _refusal(self, snapshot: Snapshot, seen: Sighting) -> Refusal | None:
         """Why the pod may not start at all; None when it may."""
@@ -302,6 +319,11 @@ class Verbs:
             return Refusal(UNREADABLE, f"gpuyard cannot read the pod: {seen.fault}")
         waiting = self._gatekeeper.refusal(snapshot, settings, workload, seen.pod)
         return _because(waiting) if waiting else None
+
+
+def _has_say(snapshot: Snapshot, pod: Pod, offered: Collection[str]) -> bool:
+    """Whether the pod prefers some nodes, or one of these would rather not have it: kube-scheduler weighs that."""
+    return pod.prefers or any(node in offered for node in avoided(snapshot.fleet, pod.shape))
 
 
 def _because(waiting: Waiting) -> Refusal:

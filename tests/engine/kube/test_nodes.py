@@ -36,9 +36,11 @@ def test_a_cordoned_node_is_ready_but_not_open() -> None:
     assert (made.ready, made.cordoned, made.open) == (True, True, False)
 
 
-def test_taints_that_only_discourage_are_left_out() -> None:
+def test_taints_that_keep_pods_away_are_told_from_those_that_only_discourage() -> None:
     taints = [{"key": "gpu", "effect": "NoSchedule", "value": "x"}, {"key": "old", "effect": "PreferNoSchedule"}]
-    assert read(written.node(taints=taints)).taints == (Taint("gpu", "x", "NoSchedule"),)
+    found = read(written.node(taints=taints))
+    assert found.taints == (Taint("gpu", "x", "NoSchedule"),)
+    assert found.soft_taints == (Taint("old", "", "PreferNoSchedule"),)
 
 
 @pytest.mark.parametrize(

@@ -164,3 +164,28 @@ def test_the_devices_that_kubelet_gave_are_found_in_every_container() -> None:
 def test_only_a_placed_pod_has_devices() -> None:
     assert read(written.pod(on="node-1"), devices=(2, 3)).devices == (2, 3)
     assert read(written.pod(), devices=(2, 3)).devices == ()
+
+
+@pytest.mark.parametrize(("strictness", "spreads"), [("ScheduleAnyway", True), ("DoNotSchedule", False)])
+def test_a_pod_prefers_to_be_spread_where_it_may_be_scheduled_anyway(strictness: str, *, spreads: bool) -> None:
+    constraint = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": strictness}
+    assert read(written.pod(topologySpreadConstraints=[constraint])).prefers is spreads
+
+
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+TERM = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "x"}}}
+ZONE = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
+
+
+@pytest.mark.parametrize(
+    ("affinity", "prefers"),
+    [
+        ({"nodeAffinity": {PREFERRED: [{"weight": 5, "preference": ZONE}]}}, True),
+        ({"podAffinity": {PREFERRED: [{"weight": 5, "podAffinityTerm": TERM}]}}, True),
+        ({"podAntiAffinity": {PREFERRED: [{"weight": 5, "podAffinityTerm": TERM}]}}, True),
+        ({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}}, False),
+        ({}, False),
+    ],
+)
+def test_a_pod_prefers_nodes_by_its_preferred_affinities(affinity: Json, *, prefers: bool) -> None:
+    assert read(written.pod(affinity=affinity)).prefers is prefers

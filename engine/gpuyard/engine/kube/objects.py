@@ -165,6 +165,12 @@ class SchedulingGate(Form):
     name: str
 
 
+class Spread(Frozen, frozen=True):
+    """An entry of `spec.topologySpreadConstraints`: kube-scheduler counts the pods, we only ask how strict it is."""
+
+    when_unsatisfiable: Text = None
+
+
 class PodSpec(Form):
     """`spec` of a Pod."""
 
@@ -179,6 +185,7 @@ class PodSpec(Form):
     node_selector: Pairs = None
     affinity: msgspec.Raw = NO_BYTES
     tolerations: msgspec.Raw = NO_BYTES
+    topology_spread_constraints: tuple[Spread, ...] | None = None
 
 
 class Device(Form):

@@ -85,7 +85,12 @@ def pod(seen: objects.Pod, workload: str | None, now: int, complain: Complain, d
         devices=devices if holds else (),
         owner=(owner.uid or f"{owner.kind}/{owner.name}") if owner and owner.kind not in _KEEPS_NAMES else "",
         labels=labels,
+        spreads=_spreads(spec) if spec.topology_spread_constraints else False,
     )
+
+
+def _spreads(spec: objects.PodSpec) -> bool:
+    return any(one.when_unsatisfiable == "ScheduleAnyway" for one in spec.topology_spread_constraints or ())
 
 
 def _times(
