@@ -35,6 +35,7 @@ from gpuyard.engine.kube.workloads import PREEMPTIBLE_BELOW
 from gpuyard.engine.model import Node, Pod, Promise, Queue, State, Workload
 from gpuyard.engine.snapshot import Draft, Snapshot
 from gpuyard.extender.flights import Flights
+from gpuyard.extender.offers import Offers
 from gpuyard.extender.promises import Promises, Share
 from msgspec.structs import replace
 
@@ -163,14 +164,6 @@ class Entry(msgspec.Struct, frozen=True):
         return replace(self.seen.pod, state=State.BOUND, node=grant.node, gpu_groups=grant.groups)
 
 
-class Offered(msgspec.Struct, frozen=True):
-    """The nodes that kube-scheduler last offered a pod, and when."""
-
-    uid: str
-    nodes: frozenset[str]
-    at: float
-
-
 class Ledger:
     """The pods with their reservations, and the snapshot that counts them. Times are seconds of one monotonic clock."""
 
@@ -186,8 +179,7 @@ class Ledger:
         self._refused: dict[str, str] = {}
         """Why those were refused whom no watch has shown yet, by UID."""
         self._called: set[str] = set()
-        self._offers: dict[str, Offered] = {}
-        self._last_offer: frozenset[str] = frozenset()
+        self._offers = Offers()
         self._buried: dict[str, None] = {}
         self._touched: set[str] | None = set()
         self._news = False
@@ -255,8 +247,7 @@ class Ledger:
 
     def offered(self, pod: Pod, since: float) -> frozenset[str] | None:
         """The nodes that kube-scheduler has offered this pod since then; None: it has not."""
-        offered = self._offers.get(pod.key)
-        return offered.nodes if offered and offered.uid == pod.uid and offered.at >= since else None
+        return self._offers.since(pod, since)
 
     def is_gone(self, seen: Sighting) -> bool:
         """Whether this pod is known to have ended, or to be on its way out without ever having had a node."""
@@ -264,8 +255,7 @@ class Ledger:
 
     def last_offer(self, pod: Pod) -> float | None:
         """When kube-scheduler last offered this pod nodes; None: it has not."""
-        offered = self._offers.get(pod.key)
-        return offered.at if offered and offered.uid == pod.uid else None
+        return self._offers.last(pod)
 
     def spoken_for(self, nodes: Collection[str] | None, but: str) -> int:
         """The whole GPUs on these nodes (None: on all) that plans keep, or that others than this pod may take."""
@@ -374,14 +364,10 @@ class Ledger:
 
     def offer(self, pod: Pod, nodes: Collection[str], now: float) -> None:
         """kube-scheduler offers these nodes to a pod that waits: its verdict, whatever ours is."""
-        offered = frozenset(nodes)
-        if offered != self._last_offer:
-            # Pods of one kind are offered the same nodes: thousands of names are kept once.
-            self._last_offer = offered
-        self._offers[pod.key] = Offered(pod.uid, self._last_offer, now)
+        self._offers.put(pod, nodes, now)
         self._touch(pod.key)
         if len(self._offers) > len(self._entries) + STRANGERS:
-            self._offers = {key: one for key, one in self._offers.items() if key in self._entries}
+            self._offers.keep_only(self._entries)
 
     def refuse(self, seen: Sighting, why: str) -> None:
         """Filter says no: what was granted earlier, if anything was, no longer holds."""
@@ -509,7 +495,7 @@ class Ledger:
         if entry.phase is not Phase.PENDING:
             self._asleep.pop(pod.key, None)
         if entry.phase is Phase.BOUND:
-            self._offers.pop(pod.key, None)
+            self._offers.drop(pod.key)
         self.flights.end(pod.key)
         if entry.reservation is not None:
             self._until[pod.key] = entry.reservation.until
@@ -539,8 +525,9 @@ class Ledger:
             self._news |= bool(team)
 
     def _remove(self, pod: Pod) -> None:
-        for known in (self._entries, self._until, self._offers, self._asleep):
+        for known in (self._entries, self._until, self._asleep):
             known.pop(pod.key, None)
+        self._offers.drop(pod.key)
         self.flights.end(pod.key)
         self._changes.drop_pods((pod.key,))
         self._leave(pod)
