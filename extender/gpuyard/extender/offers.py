@@ -72,8 +72,10 @@ class Offers:
             self.drop(key)
 
     def since(self, pod: Pod, since: float) -> frozenset[str] | None:
-        """The nodes that were offered to this pod since then; None: none were. Of a forgotten list the names are gone,
-        and only that it was offered once is known."""
+        """The nodes that were offered to this pod since then; None: none were.
+
+        Of a forgotten list the names are gone: it counts as one without names, offered before any time.
+        """
         offer = self._offers.get(pod.key)
         if offer is None or offer.uid != pod.uid:
             return None
