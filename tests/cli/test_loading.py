@@ -28,6 +28,8 @@ class Sandbox:
         self.pods: list[str] = []
         self.looks: list[int] = []
         """How often the Queues had been looked at when each pod was made."""
+        self.missing = ""
+        """The kind that it does not know."""
         self._looked = 0
         self._counts_at = counts_at
         self._takes_at = takes_at
@@ -48,6 +50,8 @@ class Sandbox:
         raise api_error("GET configmaps gpuyard-extender", 404, b"", "")
 
     async def items(self, address: "Address") -> list[Json]:
+        if address.about == self.missing:
+            raise api_error(f"GET {address.about}", 404, b"", "")
         kind = {"nodes": "Node", "pods": "Pod", "queues": "Queue"}.get(address.about, "")
         found = [dict(thing) for thing in self.things[kind]]
         if kind == "Queue":
@@ -119,6 +123,13 @@ async def test_when_the_queues_never_say_it_the_pod_is_made_all_the_same_and_tha
     sandbox = Sandbox(counts_at=NEVER)
     await loaded(sandbox, *GIVEN)
     assert (sandbox.pods[-1], NOT_COUNTED in capsys.readouterr().err) == ("waits", True)
+
+
+async def test_where_there_are_no_queues_at_all_nothing_but_the_kubelets_is_waited_for() -> None:
+    sandbox = Sandbox(takes_at=0)
+    sandbox.missing = "queues"
+    await loaded(sandbox, *GIVEN)
+    assert sandbox.pods[-1] == "waits"
 
 
 @pytest.mark.parametrize("given", [GIVEN[:3], (*GIVEN[:2], *GIVEN[3:])], ids=["nobody-ran", "nobody-waited"])

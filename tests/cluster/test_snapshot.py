@@ -125,21 +125,23 @@ def test_a_pod_that_waited_since_before_the_others_ran_gets_nothing_of_what_they
     asks = [{"name": "c", "image": "none", "resources": {"limits": {"nvidia.com/gpu": "2"}}}]
 
     def pod(name: str, created: str, **spec: str) -> Json:
-        meta = {"name": name, "namespace": "full", "creationTimestamp": created}
-        meta |= {"labels": {"kai.scheduler/queue": "full"}}
+        meta: Json = {"name": name, "namespace": "full", "creationTimestamp": created}
+        meta["labels"] = {"kai.scheduler/queue": "full"}
         return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": asks, **spec}}
 
-    given = snapshot_of(
-        tmp_path / "full.json",
+    empty = (
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "full"}},
         queue | {"spec": {"resources": {"gpu": gpu}}},
         node | {"status": {"allocatable": has, "capacity": has, "conditions": ready}},
-        pod("waits", "2026-01-01T08:00:00Z"),
-        *(pod(name, "2026-03-01T08:00:00Z", nodeName="full-node") for name in ("runs", "too")),
     )
-    assert load(other, given)["refused"] == []
+    waits = pod("waits", "2026-01-01T08:00:00Z")
+    run = [pod(name, "2026-03-01T08:00:00Z", nodeName="full-node") for name in ("runs", "too")]
+    load(other, snapshot_of(tmp_path / "empty.json", *empty))
+    other.kubectl("wait", "node/full-node", "--for=condition=Ready", "--timeout=120s")
+    eventually(lambda: not json.loads(other.kubectl("get", "node", "full-node", "-o", "json"))["spec"].get("taints"))
+    assert load(other, snapshot_of(tmp_path / "full.json", *empty, waits, *run))["refused"] == []
     yard = Yard(other, "full")
-    yard.until(lambda: "waits" in yard.verdicts(), 180, "kube-scheduler has asked about it")
+    yard.until(lambda: "waits" in yard.verdicts() or "waits" in yard.placed(), 180, "kube-scheduler has asked about it")
     yard.rests(lambda: yard.placed() == {"runs", "too"}, 5, "and it waits")
     other.kubectl("delete", "namespace", "full", "--wait=false")
 

@@ -15,7 +15,8 @@ from gpuyard.cli.patient import key_of
 from gpuyard.cli.playing import ORDER
 from gpuyard.cli.reading import read
 from gpuyard.common.kube.client import Client, Json
-from gpuyard.common.kube.resources import PODS, QUEUES
+from gpuyard.common.kube.errors import ApiError
+from gpuyard.common.kube.resources import PODS, QUEUES, Resource
 from gpuyard.engine.counting import UNUSED
 from gpuyard.engine.kube import quantity
 from gpuyard.engine.model import Amounts, State
@@ -60,10 +61,10 @@ async def wait_until_counted(client: Client) -> bool:
 
 
 async def _look(client: Client, decides: Settings) -> _Look:
-    things = [
+    things: list[Json] = [
         {"apiVersion": resource.api_version, "kind": resource.kind} | item
         for resource in ORDER
-        for item in await client.items(resource.within())
+        for item in await _items(client, resource)
     ]
     text, _ = sifted(standing(things), decides)
     told = {thing["metadata"]["name"]: _told(thing) for thing in things if thing["kind"] == QUEUES.kind}
@@ -73,6 +74,16 @@ async def _look(client: Client, decides: Settings) -> _Look:
     named = {key_of(thing) for thing in things if thing["kind"] == PODS.kind and thing["spec"].get("nodeName")}
     taken = not any(pod.state is State.PENDING for key, pod in snapshot.pods.items() if key in named)
     return _Look(taken, told, {name: snapshot.use.get(name, UNUSED).allocated for name in told})
+
+
+async def _items(client: Client, resource: Resource) -> list[Json]:
+    """The objects of a kind; of one that the cluster does not know there are none."""
+    try:
+        return await client.items(resource.within())
+    except ApiError as error:
+        if not error.not_found:
+            raise
+    return []
 
 
 def _told(queue: Json) -> Amounts | None:

@@ -1,7 +1,7 @@
 """Whether the API server can be reached: silence alone proves nothing."""
 
 import asyncio
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from gpuyard.common.kube import contact as module
@@ -38,7 +38,7 @@ class Cluster:
         self.reachable = True
         self.reads = 0
         self.pods, self.nodes = Cache(self), Cache(self)
-        caches = cast("list[Reflector[object]]", [self.pods, self.nodes])
+        caches = cast("list[Reflector[Any]]", [self.pods, self.nodes])
         self.contact = Contact(caches, caches[0], self._read, lambda: self.now)
 
     async def _read(self) -> None:
