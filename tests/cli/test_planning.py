@@ -229,6 +229,35 @@ def test_settings_have_the_names_of_the_documentation(tmp_path: Path) -> None:
     assert answer["final"]["default/a"]["state"] == "Running"
 
 
+@pytest.mark.row("B-36", case="plan")
+@pytest.mark.parametrize("key", ["promise.ttl", "capacity.grace", "verdict.ttl"])
+def test_a_setting_that_changes_no_plan_is_warned_of_once(tmp_path: Path, key: str) -> None:
+    told = plan(tmp_path, *TWO, args=("--set", f"{key}=9m", "--set", f"{key}=8m"))
+    warning = f"warning: --set {key} has no effect: it is for the running extender and changes no plan\n"
+    assert (told.code, told.err.count(warning)) == (0, 1)
+    assert told.out == plan(tmp_path, *TWO).out
+
+
+USAGE: Json = {"apiVersion": "gpuyard.io/v1alpha1", "kind": "QueueUsage", "metadata": {"name": "usage"}}
+
+
+@pytest.mark.row("B-36", case="no-history")
+def test_a_weight_of_past_use_is_warned_of_where_none_is_known(tmp_path: Path) -> None:
+    weight = ("--set", "fairshare.k=2")
+    assert plan(tmp_path, *TWO, args=weight).err.count("fairshare.k has no effect") == 1
+    past = USAGE | {"queues": {"team-a": {"gpu": 0.5}}}
+    assert "fairshare.k" not in plan(tmp_path, *TWO, past, args=weight).err
+    assert "fairshare.k" not in plan(tmp_path, *TWO).err
+
+
+@pytest.mark.row("B-36", case="no-history")
+def test_of_many_snapshots_a_weight_of_past_use_is_warned_of_once(tmp_path: Path) -> None:
+    for name in ("a.json", "b.json"):
+        (tmp_path / name).write_bytes(msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": TWO}))
+    told = run("plan", "--each", tmp_path, "--set", "fairshare.k=2", "-o", "jsonl")
+    assert (told.code, told.err.count("fairshare.k has no effect")) == (0, 1)
+
+
 @pytest.mark.parametrize(
     ("pair", "why"),
     [

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import pytest
 from gpuyard.cli.drawing import Page
-from gpuyard.cli.situation import NOT_OURS, Situation, last_word, page_of, situation
+from gpuyard.cli.situation import NOT_GOVERNED, NOT_OURS, Situation, last_word, page_of, situation
 from gpuyard.engine.explain import explain
 from gpuyard.engine.kube.times import moment
 from gpuyard.engine.settings import Settings
@@ -149,6 +149,14 @@ def test_a_pod_without_a_queue_is_not_governed() -> None:
     found, page = ask(pod("p", 2, None), node(), queue())
     assert (found.queue, found.reason) == ("", "QueueMissing")
     assert "not governed: no queue of ours decides about it" in page
+
+
+@pytest.mark.row("B-35", case="full")
+def test_a_pod_without_a_queue_on_a_full_cluster_waits_for_room_not_for_a_queue() -> None:
+    found, page = ask(refused(pod("p", 2, None)), node(), queue(), pod("runs", 8, on="node-1"))
+    assert (found.queue, found.reason, found.advice) == ("", "PodSchedulingErrors", [NOT_GOVERNED])
+    assert "no node fits (2 GPUs asked for; nodes: 1 too few free GPUs)" in page
+    assert ("QueueMissing" in page, NOT_GOVERNED in page) == (False, True)
 
 
 def test_a_running_pod_says_where_it_runs_and_nothing_of_waiting() -> None:

@@ -46,6 +46,7 @@ class Watched:
 
     def __init__(self, link: Link, client: Client) -> None:
         self.link = link
+        self.client = client
         self.gone: list[str] = []
         self.cache = Reflector(client, MAPS, msgspec.json.Decoder(ConfigMap), tuning=Tuning(page=7))
         self.cache.subscribe(

@@ -154,7 +154,7 @@ HEALTHY = {
     f"up{{{JOB}}}": "1x60",
     f'gpuyard_lease_leading{{{JOB},pod="a",lease="gpuyard-extender"}}': "1x60",
     f'gpuyard_lease_leading{{{JOB},pod="b",lease="gpuyard-extender"}}': "0x60",
-    f'gpuyard_cache_age_seconds{{{JOB},pod="a",resource="pods"}}': "60x60",
+    f'gpuyard_cache_age_seconds{{{JOB},pod="a",resource="pods"}}': "150x60",
     f'gpuyard_verb_calls_total{{{JOB},verb="filter",outcome="answered"}}': "0+50x60",
     f'{CERTIFICATE}{{{JOB},pod="a",file="tls.crt"}}': f"{89 * 86400}x60",
     f'{BUCKET}{{{JOB},verb="filter",le="0.001"}}': "0+50x60",

@@ -330,6 +330,7 @@ def restart_kubelet(yard: Yard) -> float:
 
 @pytest.mark.row("M-27")
 @pytest.mark.row("M-54")
+@pytest.mark.row("B-30", case="restarted-kubelet")
 def test_ten_kubelet_restarts_in_a_row_are_survived_with_the_same_ids(yard: Yard) -> None:
     yard.pod("p")
     eventually(lambda: yard.phase("p") == "Running", within=30)
@@ -339,6 +340,8 @@ def test_ten_kubelet_restarts_in_a_row_are_survived_with_the_same_ids(yard: Yard
         eventually(lambda made=made: yard.registrations()[-1] > made, within=20)  # type: ignore[misc]
         assert yard.registrations()[-1] - made <= 5 * others_share()
         eventually(lambda: yard.gpus() == ("2", "2"), within=30)
+    # A restarted kubelet refuses `kubectl exec` until it has read its pods from the API server.
+    eventually(yard.held, within=60, pause=1, tolerate=SandboxError)
     assert yard.held() == before
     assert (yard.phase("p"), yard.get("pod", "p")["metadata"]["uid"]) == ("Running", uid)
 

@@ -108,6 +108,44 @@ def test_kube_scheduler_goes_on_with_what_waits(other: Cluster, saved: Path) -> 
     eventually(lambda: places(other)["waits"], within=180)
 
 
+def snapshot_of(path: Path, *things: Json) -> Path:
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": things}))
+    return path
+
+
+@pytest.mark.row("B-37", case="live")
+def test_a_pod_that_waited_since_before_the_others_ran_gets_nothing_of_what_they_hold(
+    other: Cluster, tmp_path: Path
+) -> None:
+    gpu = {"quota": 4, "limit": 4}
+    queue = {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": "full"}}
+    has = {"nvidia.com/gpu": "8", "cpu": "64", "memory": "256Gi", "pods": "110"}
+    ready = [{"type": "Ready", "status": "True"}]
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "full-node"}}
+    asks = [{"name": "c", "image": "none", "resources": {"limits": {"nvidia.com/gpu": "2"}}}]
+
+    def pod(name: str, created: str, **spec: str) -> Json:
+        meta: Json = {"name": name, "namespace": "full", "creationTimestamp": created}
+        meta["labels"] = {"kai.scheduler/queue": "full"}
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": asks, **spec}}
+
+    empty = (
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "full"}},
+        queue | {"spec": {"resources": {"gpu": gpu}}},
+        node | {"status": {"allocatable": has, "capacity": has, "conditions": ready}},
+    )
+    waits = pod("waits", "2026-01-01T08:00:00Z")
+    run = [pod(name, "2026-03-01T08:00:00Z", nodeName="full-node") for name in ("runs", "too")]
+    load(other, snapshot_of(tmp_path / "empty.json", *empty))
+    other.kubectl("wait", "node/full-node", "--for=condition=Ready", "--timeout=120s")
+    eventually(lambda: not json.loads(other.kubectl("get", "node", "full-node", "-o", "json"))["spec"].get("taints"))
+    assert load(other, snapshot_of(tmp_path / "full.json", *empty, waits, *run))["refused"] == []
+    yard = Yard(other, "full")
+    yard.until(lambda: "waits" in yard.verdicts() or "waits" in yard.placed(), 180, "kube-scheduler has asked about it")
+    yard.rests(lambda: yard.placed() == {"runs", "too"}, 5, "and it waits")
+    other.kubectl("delete", "namespace", "full", "--wait=false")
+
+
 def test_a_cluster_that_is_no_sandbox_is_left_alone(other: Cluster, saved: Path) -> None:
     other.kubectl("create", "-f", "-", stdin=json.dumps(OTHERS))
     try:

@@ -1,11 +1,14 @@
 """The whole trace of one pod is what the engine decided, told by the engine."""
 
+import pytest
 from gpuyard.engine.explain import Explanation, explain
 from gpuyard.engine.model import Pod, Shape, State, Taint
 from gpuyard.engine.result import Reason
 from gpuyard.engine.settings import Settings
 
 from tests.engine.builders import NOW, Yard, yard
+
+REFUSE = Settings(pods_without_queue="refuse")
 
 
 def explained(made: Yard, pod: str) -> Explanation:
@@ -32,10 +35,19 @@ def test_a_pod_that_has_left_its_place_to_nobody_is_asked_no_bounds() -> None:
 
 def test_a_pod_that_no_queue_governs_is_told_so_and_of_the_nodes() -> None:
     free = Pod(key="ns/free", shape=Shape(gpus=1))
-    told = explain(yard().nodes(1).snapshot().with_pod(free), Settings(), "ns/free")
+    told = explain(yard().nodes(1).snapshot().with_pod(free), REFUSE, "ns/free")
     assert [g.refusal.reason for g in told.gates if g.refusal] == [Reason.QUEUE_MISSING]
     assert (told.queues, told.advice) == ((), None)
     assert [n.node for n in told.nodes] == ["node-1"]
+
+
+@pytest.mark.row("B-35", case="full")
+def test_a_pod_that_passes_all_gates_for_want_of_a_queue_is_told_of_none_and_gets_no_advice() -> None:
+    some = yard().nodes(1, gpus=1).queue("a").running("a").pending(None, name="p")
+    told = explained(some, "p")
+    assert (told.gates, told.queues, told.advice) == ((), (), None)
+    assert told.waiting is not None
+    assert told.waiting.reason is Reason.NO_NODE_FITS
 
 
 def test_every_node_answers_a_pod_that_has_a_place_as_well() -> None:

@@ -1,7 +1,7 @@
 """The reason of a waiting pod, where neither a gate nor a count of nodes gives it."""
 
 import pytest
-from gpuyard.engine.model import Offer, Shape
+from gpuyard.engine.model import Offer, PodTerm, Requirement, Shape
 from gpuyard.engine.plan import Cycle
 from gpuyard.engine.reasons import node_cause, waiting_reasons
 from gpuyard.engine.result import FinalState, NodeCounts, Reason, Verdict, Waiting
@@ -11,10 +11,62 @@ from gpuyard.engine.snapshot import Snapshot
 
 from tests.engine.builders import Yard, yard
 
+IN_VAIN = "0/1 nodes are available: 1 node(s) didn't match pod affinity rules"
+DEFAULTS = Settings()
+
 
 def test_a_waiting_pod_of_no_workload_has_no_queue() -> None:
     some = yard().nodes(1).queue("a").pending("a").pod("a-1", workload="")
     assert waiting_reasons(some.cycle()) == {"ns/a-1": Waiting(Reason.QUEUE_MISSING)}
+
+
+REFUSE = Settings(pods_without_queue="refuse")
+
+
+def why(some: Snapshot, settings: Settings = DEFAULTS) -> Waiting:
+    return settle(some, settings).pending["ns/p"]
+
+
+@pytest.mark.row("B-35", case="full")
+@pytest.mark.parametrize("workload", ["", "ns/p"])
+def test_on_a_full_cluster_a_pod_of_no_queue_is_told_of_the_nodes(workload: str) -> None:
+    some = yard().nodes(2, gpus=4).queue("a").running("a", 2, gpus=4)
+    some.pending(None, name="p", gpus=2).pod("p", workload=workload)
+    assert why(some.snapshot()) == Waiting(Reason.NO_NODE_FITS, NodeCounts(causes={"gpus": 2}, asked=2000))
+
+
+@pytest.mark.row("B-35", case="full")
+def test_where_enough_gpus_are_free_in_sum_a_pod_of_no_queue_is_told_so() -> None:
+    some = yard().nodes(2, gpus=4).queue("a").running("a", gpus=3, on="node-1").running("a", gpus=3, on="node-2")
+    assert why(some.pending(None, name="p", gpus=2).snapshot()).reason is Reason.FRAGMENTED
+
+
+@pytest.mark.row("B-35", case="affinity")
+def test_a_pod_of_no_queue_is_told_of_its_own_affinity() -> None:
+    beside = PodTerm(topology_key="host", selector=(Requirement("app", "In", ("none",)),))
+    some = yard().nodes(1).pending(None, name="p", shape=Shape(gpus=1, pod_affinity=(beside,)))
+    assert why(some.snapshot()).facts == NodeCounts(causes={"affinity": 1}, free=8000, largest=8000, asked=1000)
+
+
+@pytest.mark.row("B-35", case="promised")
+def test_a_pod_of_no_queue_is_told_for_whom_the_room_is_kept() -> None:
+    some = yard().nodes(1, gpus=1).queue("a", quota=1).promise("node-1", to="expected", queue="a")
+    assert why(some.pending(None, name="p").snapshot()).reason is Reason.PROMISED_TO_OTHER
+
+
+@pytest.mark.row("B-35", case="kube-scheduler")
+def test_a_pod_of_no_queue_is_told_what_kube_scheduler_has_against_all_nodes() -> None:
+    offer = Offer(in_vain=IN_VAIN, nodes=frozenset())
+    some = yard().nodes(1).pending(None, name="p").snapshot().with_offer("ns/p", offer)
+    assert why(some) == Waiting(Reason.REFUSED_BY_SCHEDULER, Verdict(said=IN_VAIN))
+
+
+@pytest.mark.row("B-35", case="refuse")
+def test_where_pods_without_a_queue_are_refused_that_is_what_keeps_one_waiting_on_a_full_cluster() -> None:
+    some = yard().nodes(1, gpus=4).queue("a").running("a", gpus=4)
+    some.pending(None, name="p").pending(None, name="q").pod("q", workload="")
+    assert why(some.snapshot(), REFUSE).reason is Reason.QUEUE_MISSING
+    assert settle(some.snapshot(), REFUSE).pending["ns/q"].reason is Reason.QUEUE_MISSING
 
 
 def test_a_node_with_room_that_kube_scheduler_leaves_out_is_not_offered() -> None:
@@ -36,9 +88,6 @@ def test_a_node_with_room_that_is_offered_has_no_cause_against_it() -> None:
     cycle = Cycle(snapshot, Settings())
     cycle.run()
     assert node_cause(cycle, snapshot.pods["ns/a-1"], "node-2") == ""
-
-
-IN_VAIN = "0/1 nodes are available: 1 node(s) didn't match pod affinity rules"
 
 
 def vain(some: Yard, pod: str = "ns/a-1") -> Snapshot:

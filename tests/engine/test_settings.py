@@ -49,6 +49,8 @@ def test_a_setting_is_read_under_its_outside_name() -> None:
         ("outrank.grace", "0"),
         ("planner.interval", "500ms"),
         ("verdict.ttl", "1m"),
+        pytest.param("promise.ttl", "1m", marks=pytest.mark.row("B-36", case="removed")),
+        pytest.param("capacity.grace", "1m", marks=pytest.mark.row("B-36", case="removed")),
     ],
 )
 def test_what_concerns_only_the_live_extender_is_read_and_changes_no_plan(key: str, text: str) -> None:

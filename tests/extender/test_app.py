@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 from gpuyard.common.kube.changes import Batch, Change
 from gpuyard.extender import app
-from gpuyard.extender.app import CUT_OFF, STALE, STARTING, Extender, Options
+from gpuyard.extender.app import CUT_OFF, STARTING, Extender, Options
 from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.ledger import Phase
 from prometheus_client import CollectorRegistry
@@ -20,6 +20,7 @@ from tests.extender.planner.builders import Api
 
 if TYPE_CHECKING:
     from gpuyard.common.kube.client import Client
+    from gpuyard.common.kube.contact import Contact
     from gpuyard.common.lease import Elector
     from gpuyard.common.process import Process
 
@@ -73,13 +74,26 @@ async def test_it_serves_once_bindings_from_before_have_landed(monkeypatch: pyte
     assert len(made.ledger.granted) == 0
 
 
-def test_cut_off_from_the_api_server_it_decides_nothing() -> None:
+class Heard:
+    """Contact with the API server as a test says that it is."""
+
+    def __init__(self, *, lost: bool) -> None:
+        self.lost = lost
+
+    def age(self) -> float:
+        return 1.23
+
+    def is_lost(self) -> bool:
+        return self.lost
+
+
+@pytest.mark.row("B-34", case="verbs-and-readyz")
+@pytest.mark.parametrize("lost", [True, False])
+def test_the_verbs_decide_nothing_exactly_while_the_probe_says_that_the_api_server_is_out_of_reach(lost: bool) -> None:
     made = extender()
     made.serving = True
-    made.age = lambda: STALE
-    assert made.unavailable() is None
-    made.age = lambda: STALE + 1
-    assert str(made.unavailable()) == CUT_OFF
+    made.contact = cast("Contact", Heard(lost=lost))
+    assert (str(made.unavailable() or ""), made.cut_off()) == ((CUT_OFF, CUT_OFF) if lost else ("", ""))
 
 
 async def test_without_a_lease_there_is_no_label_to_take(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +176,7 @@ async def test_the_planner_gives_way_to_a_filter_that_has_begun_but_not_to_a_bin
 def test_who_asks_the_process_is_told_what_counts() -> None:
     parts = Parts()
     made = Extender(cast("Process", parts), None)
-    made.age = lambda: 1.23
+    made.contact = cast("Contact", Heard(lost=False))
     assert parts.dumps["extender"]() == {"unavailable": STARTING, "age": 1.2, "pods": 0, "reserved": [], "kept": {}}
 
 

@@ -37,14 +37,12 @@ def test_everything_set() -> None:
 
 def test_the_engines_settings_are_set_under_the_names_of_plan() -> None:
     made = config(
-        "promise: {ttl: 2m}\ncapacity: {grace: 90s}\nconsolidation: {maxMoved: -1, keepNodesEmpty: true}\n"
+        "consolidation: {maxMoved: -1, keepNodesEmpty: true}\n"
         "staleness: {gracePeriod: -1s}\nhonorDisruptionBudgets: false\n"
         "fairshare: {k: 0.5}\nreclaim: {saturationMultiplier: 1.25}\n"
     )
     expected = Settings()
     for key, value in {
-        "promise.ttl": "2m",
-        "capacity.grace": "90s",
         "consolidation.maxMoved": "-1",
         "consolidation.keepNodesEmpty": "true",
         "staleness.gracePeriod": "-1s",
@@ -60,6 +58,8 @@ def test_the_engines_settings_are_set_under_the_names_of_plan() -> None:
 def test_the_extenders_own_times() -> None:
     made = config("outrank: {grace: 5s}\nplanner: {interval: 2s}\nverdict: {ttl: 1m}\n")
     assert (made.outrank.grace, made.planner.interval, made.verdict.ttl) == (5, 2, 60)
+    made = config("promise: {ttl: 2m}\ncapacity: {grace: 90s}\n")
+    assert (made.promise.ttl, made.capacity.grace, made.engine) == (120, 90, Settings())
 
 
 def test_a_bare_off_is_read_as_it_is_meant() -> None:

@@ -1,5 +1,6 @@
 """Where those may land who were let through: on a node of their own, or on one of several."""
 
+import pytest
 from gpuyard.engine.model import Pod, Shape
 from gpuyard.extender.flights import Flights
 
@@ -48,3 +49,22 @@ def test_who_wants_parts_of_gpus_is_counted() -> None:
     assert of.sharing == 1
     of.end("a")
     assert of.sharing == 0
+
+
+@pytest.mark.row("B-32")
+def test_the_names_of_nodes_that_come_and_go_are_forgotten() -> None:
+    of = Flights()
+    for number in range(1000):
+        of.start(pod("a"), (f"spot-{number}", f"spot-{number + 1}"))
+        of.keep(pod("b"), f"spot-{number}")
+        assert of.names == 3
+        of.end("a")
+        of.end("b")
+    assert of.names == 0
+
+
+def test_a_pod_that_is_in_flight_to_one_node_twice_lands_once() -> None:
+    of = Flights()
+    of.start(pod("a"), ("n1", "n1"))
+    of.end("a")
+    assert landing(of, "n1") == []

@@ -27,10 +27,23 @@ NAMESPACE = "gpuyard-mock"
 RIGHTS = Path(__file__).parents[2] / "manifests" / "base" / "mock" / "rbac.yaml"
 
 
-def eventually(check: Callable[[], object], within: float = 60, pause: float = 0.1) -> None:
-    """Wait until the check holds, as long as it may take on this machine; what it last was is in the failure."""
+def eventually(
+    check: Callable[[], object],
+    within: float = 60,
+    pause: float = 0.1,
+    tolerate: type[Exception] | tuple[type[Exception], ...] = (),
+) -> None:
+    """Wait until the check holds, as long as it may take on this machine; what it last was is in the failure.
+
+    A check that raises one of `tolerate` does not hold yet.
+    """
     begin = time.monotonic()
-    while not (last := check()):
+    while True:
+        try:
+            if last := check():
+                return
+        except tolerate as error:
+            last = error
         assert time.monotonic() - begin < within * others_share(), f"still {last!r} after {within} s and more"
         time.sleep(pause)
 

@@ -1,11 +1,18 @@
-"""Makes the objects of a snapshot on a sandbox: what is there already stays, so that it may be repeated."""
+"""Makes the objects of a snapshot on a sandbox: what is there already stays, so that it may be repeated.
+
+Pods that had a node are made before those that waited, whatever their age, and nobody who waited is made before the
+extender has counted them. A pod that is created with a node counts only once that node's kubelet, or KWOK, has taken
+it; until then the extender would give away room, and a share of a queue, that is taken.
+"""
 
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from http import HTTPStatus
 
+import click
 import msgspec
+from gpuyard.cli.counted import wait_until_counted
 from gpuyard.cli.live import progress
 from gpuyard.cli.playing import Wanted
 from gpuyard.common.kube.client import Client, Json
@@ -15,6 +22,11 @@ from gpuyard.common.kube.resources import NODES, PODS
 MANAGER = "gpuyard-snapshot"
 SANDBOX = "gpuyard.io/sandbox"
 """The label of a node that a sandbox plays."""
+
+NOT_COUNTED = (
+    "the Queues do not say what their pods hold; the pods that waited are made all the same, and may get room that the"
+    " cluster had not: `gpuyard doctor` says how the extender is"
+)
 
 _AT_ONCE = 20
 _ACCOUNT_WITHIN = 60.0
@@ -46,7 +58,8 @@ async def load(client: Client, wanted: Iterable[Wanted], left_out: Mapping[str, 
     given = list(wanted)
     for resource in dict.fromkeys(each.resource for each in given):
         those = [each for each in given if each.resource is resource]
-        counted = await _all(client, those, loaded.refused)
+        make = _pods if resource is PODS else _all
+        counted = await make(client, those, loaded.refused)
         for into, new in ((loaded.made, True), (loaded.there_already, False)):
             if counted[new]:
                 into[resource.kind] = counted[new]
@@ -54,10 +67,21 @@ async def load(client: Client, wanted: Iterable[Wanted], left_out: Mapping[str, 
     return loaded
 
 
+async def _pods(client: Client, wanted: list[Wanted], refused: list[str]) -> Counter[bool]:
+    placed = [each for each in wanted if each.body["spec"].get("nodeName")]
+    waiting = [each for each in wanted if not each.body["spec"].get("nodeName")]
+    counted = await _all(client, placed, refused)
+    if placed and waiting:
+        progress("waiting for the extender to count the pods that have a node")
+        if not await wait_until_counted(client):
+            click.echo(NOT_COUNTED, err=True)
+    return counted + await _all(client, waiting, refused)
+
+
 async def _all(client: Client, wanted: list[Wanted], refused: list[str]) -> Counter[bool]:
     counted: Counter[bool] = Counter()
     # Pods one after the other: who came first is asked about first.
-    at_once = 1 if wanted[0].resource is PODS else _AT_ONCE
+    at_once = 1 if any(each.resource is PODS for each in wanted) else _AT_ONCE
     for start in range(0, len(wanted), at_once):
         batch = wanted[start : start + at_once]
         for new in await asyncio.gather(*(_made(client, each, refused) for each in batch)):

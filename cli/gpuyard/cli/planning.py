@@ -15,8 +15,9 @@ from gpuyard.cli.reading import Read, read
 from gpuyard.engine.explain import Explanation, explain
 from gpuyard.engine.kube.faults import Fault, Unreadable
 from gpuyard.engine.kube.times import moment
+from gpuyard.engine.model import SCALE
 from gpuyard.engine.result import Outcome
-from gpuyard.engine.settings import PHASES, Phase, SettingError, Settings
+from gpuyard.engine.settings import LIVE_KEYS, NO_HISTORY, PHASES, Phase, SettingError, Settings
 from gpuyard.engine.settle import settle
 from gpuyard.engine.snapshot import Snapshot
 from msgspec.structs import replace
@@ -98,6 +99,8 @@ def _one(asked: Request, paths: Sequence[str]) -> int:
         click.echo(str(unreadable), err=True)
         return BAD_INPUT
     click.echo(PRINTERS[asked.output](planned), nl=False)
+    if _weighs_nothing(planned):
+        click.echo(f"warning: {NO_HISTORY}", err=True)
     return _checked(planned)
 
 
@@ -107,7 +110,7 @@ def _each(asked: Request, folder: str) -> int:
         snapshots = sorted((p for p in Path(folder).iterdir() if p.is_file()), key=lambda p: p.name)
     except OSError as error:
         raise click.UsageError(f"--each {folder}: {(error.strerror or str(error)).lower()}") from None
-    codes = {DONE}
+    codes, weighs_nothing = {DONE}, False
     for path in snapshots:
         try:
             planned = _planned(asked, [str(path)], path.name)
@@ -117,7 +120,15 @@ def _each(asked: Request, folder: str) -> int:
         else:
             click.echo(PRINTERS[asked.output](planned), nl=False)
             codes.add(_checked(planned))
+            weighs_nothing |= _weighs_nothing(planned)
+    if weighs_nothing:
+        click.echo(f"warning: {NO_HISTORY}", err=True)
     return max(codes)
+
+
+def _weighs_nothing(planned: Planned) -> bool:
+    """Whether past use is to count for more or less than by default, and none is known."""
+    return planned.settings.fairshare_k != SCALE and not planned.before.history
 
 
 def _planned(asked: Request, paths: Sequence[str], name: str) -> Planned:
@@ -170,7 +181,8 @@ def _phases(text: str) -> tuple[Phase, ...]:
     return chosen
 
 
-def _with_pairs(settings: Settings, pairs: Iterable[str]) -> Settings:
+def _with_pairs(settings: Settings, pairs: Sequence[str]) -> Settings:
+    without_effect = dict.fromkeys(key for key in (pair.partition("=")[0] for pair in pairs) if key in LIVE_KEYS)
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not equals:
@@ -179,6 +191,8 @@ def _with_pairs(settings: Settings, pairs: Iterable[str]) -> Settings:
             settings = settings.with_text(key, text)
         except SettingError as error:
             raise click.UsageError(f"--set {error}") from None
+    for key in without_effect:
+        click.echo(f"warning: --set {key} has no effect: it is for the running extender and changes no plan", err=True)
     return settings
 
 

@@ -96,21 +96,28 @@ def situation(raw: Json, snapshot: Snapshot, outcome: Outcome, explanation: Expl
         kube_scheduler=word,
         queues=_stands(explanation),
         nodes=[NodeAnswer(node=w.node, free_gpus=w.free, cause=_cause(w.cause)) for w in explanation.nodes],
-        advice=_advice(explanation, snapshot) or _not_ours(explanation, outcome, waiting, word),
+        advice=_advice(explanation, snapshot) or list(_beyond_us(explanation, outcome, waiting, word)),
     )
 
 
 NOT_OURS = "gpuyard does not hold it back: if it goes on waiting, mend what kube-scheduler said last"
+
+NOT_GOVERNED = (
+    "no queue governs it, so gpuyard neither holds it back nor makes room for it: it runs once kube-scheduler finds"
+    " room; the label kai.scheduler/queue would make it a pod of a queue"
+)
 
 
 def _advice(of: Explanation, snapshot: Snapshot) -> list[str]:
     return advice_in_words(of.advice, snapshot) if of.pod.waits and of.waiting and of.advice else []
 
 
-def _not_ours(of: Explanation, outcome: Outcome, waiting: Waiting | None, word: Word | None) -> list[str]:
-    """The advice for who has a place that is free now, and of whom kube-scheduler speaks in words of its own."""
-    free = of.pod.waits and waiting is None and _starts(outcome, of.pod)
-    return [NOT_OURS] if free and word and not is_ours(word.message) else []
+def _beyond_us(of: Explanation, outcome: Outcome, waiting: Waiting | None, word: Word | None) -> Iterator[str]:
+    """The advice for a pod that no gate is for, or that has a free place while kube-scheduler names another cause."""
+    if of.pod.waits and waiting and not of.gates:
+        yield NOT_GOVERNED
+    elif of.pod.waits and waiting is None and _starts(outcome, of.pod) and word and not is_ours(word.message):
+        yield NOT_OURS
 
 
 def _clearing(snapshot: Snapshot, outcome: Outcome, of: Explanation) -> Waiting | None:
@@ -218,7 +225,7 @@ def _lines(found: Situation, now: int, *, whole: bool = True) -> Iterator[str]:
         yield f"kube-scheduler said last: {found.kube_scheduler.reason}: {found.kube_scheduler.message}"
     elif found.state == State.PENDING:
         yield "kube-scheduler has not spoken of it: does one run that serves its schedulerName?"
-    if not found.reason:  # else it stands behind the engine's steps
+    if not found.reason or NOT_GOVERNED in found.advice:  # else it stands behind the engine's steps
         yield from found.advice
 
 

@@ -50,8 +50,9 @@ def save(kubeconfig: str, context: str, file: str, output: str) -> None:
 def load_file(file: str, kubeconfig: str, context: str, output: str, *, anyway: bool) -> None:
     """Make the objects of FILE (-: standard input) on a sandbox, so that it stands as the cluster did.
 
-    Nodes are played, pods that had a node get it, the others wait for kube-scheduler; ended pods are left out. It may
-    be repeated: what is there stays. `gpuyard sandbox up --nodes 0` makes a sandbox without nodes of its own.
+    Nodes are played, pods that had a node get it, the others wait for kube-scheduler; ended pods are left out. Those
+    that wait are made last, once the Queues say what the others hold. It may be repeated: what is there stays.
+    `gpuyard sandbox up --nodes 0` makes a sandbox without nodes of its own.
     """
     found = playable(_objects(file))
 

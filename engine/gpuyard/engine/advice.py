@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import islice
 
 import msgspec
+from gpuyard.engine import gates
 from gpuyard.engine.changes import (
     STEPS,
     UNITS,
@@ -87,8 +88,9 @@ def advise(  # noqa: PLR0913 - the last two are for callers in a hurry
         before = settle(snapshot, settings, watch)
     waiting = before.pending.get(pod)
     asks = snapshot.pods[pod]
-    if waiting is None or asks.gated or asks.workload not in snapshot.workloads:
-        return None  # before its gates are gone no change makes a pod run; one without a workload is not governed
+    workload = snapshot.workloads.get(asks.workload)
+    if waiting is None or asks.gated or workload is None or not gates.governs(settings, workload):
+        return None  # before its gates are gone no change makes a pod run; the engine places none that is not governed
     case = _Case(pod, waiting, before, snapshot, lambda changed: settle(changed, settings, watch))
     options = tuple(case.option(change) for change in case.found(*kinds))
     if options:

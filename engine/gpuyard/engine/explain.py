@@ -89,7 +89,9 @@ def explain(
 
 
 def _gates(cycle: Cycle, pod: Pod) -> tuple[Gate, ...]:
-    """The gates in the order in which they are asked, up to the first refusal."""
+    """The gates in the order in which they are asked, up to the first refusal; none where the pod passes them all."""
+    if not gates.governs(cycle.settings, cycle.snapshot.workloads.get(pod.workload)):
+        return ()
     if pod.workload not in cycle.snapshot.workloads:
         return (Gate("queue", Waiting(Reason.QUEUE_MISSING, NoQueue(label="", why="absent"))),)
     question = _question(cycle, cycle.scratch.team(pod.workload), pod)

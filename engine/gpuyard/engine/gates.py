@@ -59,6 +59,11 @@ def _of_queue(question: Question) -> Waiting | None:
     return _queue_gate(snapshot, accounts, workload.queue)
 
 
+def governs(settings: Settings, workload: Workload | None) -> bool:
+    """Whether the gates are for this workload: one that names no queue may pass them all, as the settings say."""
+    return (workload is not None and workload.queue is not None) or settings.pods_without_queue == "refuse"
+
+
 def _queue_of_namespace(snapshot: Snapshot, settings: Settings, workload: Workload) -> str | None:
     if settings.namespace_match == "off":
         return None

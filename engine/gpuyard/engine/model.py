@@ -93,6 +93,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     gpus: int = 0
     stable_gpus: int = -1
     """The last stable count; -1: as `gpus`. Larger than `gpus` means a dip: it counts, but nothing is placed there."""
+    capacity: int = -1
+    """The GPUs of `status.capacity`, of which `gpus` are allocatable; -1: not known, taken for as many."""
     cpu: int = 0
     memory: int = 0
     pods: int = 110
@@ -110,6 +112,11 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     def dips(self) -> bool:
         """Whether it reports fewer GPUs than it had a moment ago."""
         return self.stable_gpus > self.gpus
+
+    @property
+    def all_allocatable(self) -> bool:
+        """Whether each GPU of the node can be given to a pod."""
+        return self.capacity in (-1, self.gpus)
 
     @property
     def counts(self) -> bool:

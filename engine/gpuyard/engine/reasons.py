@@ -11,6 +11,9 @@ no node could ever hold it      counts by cause; of a gang found 0 of m as well
 enough in sum, no hole          fragmented
 may not take from others        at or over its fair share
 otherwise                       as if no node could ever hold it
+
+A pod that names no queue, where such pods pass, is told only what keeps kube-scheduler from placing it: its refusal,
+promises to others, the counts by cause. Where nothing does, the reason is that no queue has the engine place it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -57,6 +60,8 @@ class Teller:
         """Why a pod waits, or what it waits for if a place is being cleared for it."""
         self._cycle.breathe()
         workload = self._cycle.snapshot.workloads.get(pod.workload)
+        if not gates.governs(self._cycle.settings, workload):
+            return next(self._keeps_from_starting(pod), Waiting(Reason.QUEUE_MISSING))
         if workload is None:
             return Waiting(Reason.QUEUE_MISSING)
         place = self._cycle.scratch.place(pod)
@@ -107,6 +112,25 @@ class Teller:
         if share is not None:
             yield share
         yield errors
+
+    def _keeps_from_starting(self, pod: Pod) -> Iterator[Waiting]:
+        """What keeps kube-scheduler from placing a pod that no queue governs, the most telling first."""
+        refused_there = self._refused_there([pod])
+        if refused_there is not None:
+            yield refused_there
+        counts = self._node_counts(pod)
+        if self._has_room(pod, counts):
+            return
+        promised = self._promised(pod)
+        if promised is not None:
+            yield promised
+        fragmented = pod.shape.wants_gpu and counts.largest < counts.asked <= counts.free
+        yield Waiting(Reason.FRAGMENTED if fragmented else Reason.NO_NODE_FITS, counts)
+
+    def _has_room(self, pod: Pod, counts: NodeCounts) -> bool:
+        """Whether some node would take the pod as it is."""
+        names = self._cycle.scratch.rooms.names() if "affinity" in counts.causes else ()
+        return any(not node_cause(self._cycle, pod, name) for name in names)
 
     # --- single reasons
 

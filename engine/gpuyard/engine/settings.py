@@ -31,8 +31,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     default_queue: str = ""
     pods_without_queue: Literal["pass", "refuse"] = "pass"
     namespace_match: Literal["off", "name", "label"] = "off"
-    promise_ttl: int = 300
-    capacity_grace: int = 300
     max_moved: int = 16
     """Workloads that one consolidation may move; -1: no limit."""
     keep_nodes_empty: bool = False
@@ -107,8 +105,6 @@ KEYS: Mapping[str, tuple[str, Callable[[str], object]]] = {
     "defaultQueue": ("default_queue", str),
     "podsWithoutQueue": ("pods_without_queue", _choice("pass", "refuse")),
     "namespaceMatch": ("namespace_match", _choice("off", "name", "label")),
-    "promise.ttl": ("promise_ttl", duration),
-    "capacity.grace": ("capacity_grace", duration),
     "consolidation.maxMoved": ("max_moved", _at_most),
     "consolidation.keepNodesEmpty": ("keep_nodes_empty", _switch),
     "staleness.gracePeriod": ("staleness_grace", duration),
@@ -122,7 +118,12 @@ LIVE_KEYS: Mapping[str, Callable[[str], object]] = {
     "filter.maxNodes": _integer,
     "reservation.ttl": duration,
     "outrank.grace": duration,
+    "promise.ttl": duration,
+    "capacity.grace": duration,
     "planner.interval": duration,
     "verdict.ttl": duration,
 }
 """Settings of the running extender that change no plan: they are read, so that one list serves both, and dropped."""
+
+NO_HISTORY = "fairshare.k has no effect: there is no history of use (QueueUsage) that it could weigh"
+"""What is told once where past use is to count and none is known."""

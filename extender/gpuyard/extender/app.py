@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuyard.common.kube.access import find_access
 from gpuyard.common.kube.client import Client
+from gpuyard.common.kube.contact import Contact, read_little
 from gpuyard.common.kube.events import Recorder
 from gpuyard.common.kube.reflector import Reflector
 from gpuyard.common.kube.resources import PODS
@@ -58,8 +59,6 @@ WAKER_INTERVAL = 1.0
 STARTING = "gpuyard is starting: it does not know the cluster yet"
 NOT_LEADER = "not leader"
 CUT_OFF = "gpuyard has heard nothing of the API server for too long"
-STALE = 75.0
-"""Seconds; on a watch the API server says something at least once a minute."""
 
 log = get_logger()
 
@@ -91,8 +90,8 @@ class Extender:
         self.capacity = Capacity()
         self._reading: asyncio.Future[None] | None = None
         self.serving = False
-        self.age: Callable[[], float] = lambda: 0.0
-        """Seconds since the API server last said something of pods."""
+        self.contact: Contact | None = None
+        """Whether the API server can be reached; None: nothing is watched yet."""
         self.elector: Elector | None = None
         metrics = VerbMetrics(process.registry)
         self._calls: Callable[[], int] = lambda: self.server.under_way
@@ -130,7 +129,7 @@ class Extender:
         """What counts at this moment, for whoever asks the process with SIGUSR2."""
         return {
             "unavailable": str(self.unavailable() or ""),
-            "age": round(self.age(), 1),
+            "age": round(self.contact.age(), 1) if self.contact else None,
             "pods": len(self.ledger.entries),
             "reserved": sorted(self.ledger.granted),
             "kept": dict(self.ledger.kept),
@@ -140,9 +139,13 @@ class Extender:
         """Why nothing can be decided at this moment; None: it can."""
         if self.elector is not None and not self.elector.leading:
             return Unavailable(NOT_LEADER, away=True)
-        if self.serving and self.age() > STALE:
-            return Unavailable(CUT_OFF)
+        if self.serving and (problem := self.cut_off()):
+            return Unavailable(problem)
         return None if self.serving else Unavailable(STARTING)
+
+    def cut_off(self) -> str:
+        """What is told while the API server cannot be reached; empty while it can."""
+        return CUT_OFF if self.contact and self.contact.is_lost() else ""
 
     async def watch_capacity(self) -> None:
         """See which nodes dip, whoever leads."""
@@ -209,7 +212,10 @@ async def serve(process: Process, options: Options) -> None:
     client = await process.enter(Client(access, agent=process.component))
     caches = extender.feed.reflectors(client)
     process.registry.register(CacheCollector(caches))
-    extender.age = next(cache.age for cache in caches if cache.address == PODS.within())
+    pods = next(cache for cache in caches if cache.address == PODS.within())
+    extender.contact = Contact(caches, pods, partial(read_little, client))
+    process.ready_if("API server", extender.cut_off)
+    process.spawn("contact", extender.contact.run())
     for cache in caches:
         process.ready_if(cache.address.about, partial(_unsynced, cache))
         process.spawn(cache.address.about, cache.run())

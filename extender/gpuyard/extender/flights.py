@@ -43,13 +43,30 @@ class Flights:
         """A pod has landed, or will not any more."""
         node = self.kept.pop(key, "")
         if node:
-            self._kept_on[node] -= 1
+            self._leave(node)
         pod, nodes = self._flights.pop(key, (None, ()))
         if pod is not None:
             self.gpus -= pod.shape.gpus
             self.sharing -= pod.shape.shared
         for name in nodes:
-            self._landing[name].pop(key, None)
+            self._land(name, key)
+
+    def _leave(self, node: str) -> None:
+        self._kept_on[node] -= 1
+        if not self._kept_on[node]:
+            # Nodes come and go: a name that nobody is on the way to must not stay for ever.
+            del self._kept_on[node]
+
+    def _land(self, node: str, key: str) -> None:
+        landing = self._landing.get(node, {})
+        landing.pop(key, None)
+        if not landing:
+            self._landing.pop(node, None)
+
+    @property
+    def names(self) -> int:
+        """How many nodes are remembered: those that some pod is on its way to."""
+        return len(self._landing) + len(self._kept_on)
 
     @property
     def all(self) -> Collection[tuple[Pod, Sequence[str]]]:

@@ -34,6 +34,7 @@ from gpuyard.engine.model import Node, Pod, Promise, Queue, State, Workload
 from gpuyard.engine.snapshot import Draft, Snapshot
 from gpuyard.extender.arrivals import Arrivals
 from gpuyard.extender.flights import Flights
+from gpuyard.extender.offers import Offers
 from gpuyard.extender.promises import Promises, Share
 from msgspec.structs import replace
 
@@ -159,14 +160,6 @@ class Entry(msgspec.Struct, frozen=True):
         return replace(self.seen.pod, state=State.BOUND, node=grant.node, gpu_groups=grant.groups)
 
 
-class Offered(msgspec.Struct, frozen=True):
-    """The nodes that kube-scheduler last offered a pod, and when."""
-
-    uid: str
-    nodes: frozenset[str]
-    at: float
-
-
 class Ledger:
     """The pods with their reservations, and the snapshot that counts them. Times are seconds of one monotonic clock."""
 
@@ -182,8 +175,7 @@ class Ledger:
         self._overtaken: set[str] = set()
         """The pods of which kube-scheduler knew a later version than ours when it last asked, by key."""
         self._called: set[str] = set()
-        self._offers: dict[str, Offered] = {}
-        self._last_offer: frozenset[str] = frozenset()
+        self._offers = Offers()
         self._buried: dict[str, None] = {}
         self._touched: set[str] | None = set()
         self._news = False
@@ -254,8 +246,7 @@ class Ledger:
 
     def offered(self, pod: Pod, since: float) -> frozenset[str] | None:
         """The nodes that kube-scheduler has offered this pod since then; None: it has not."""
-        offered = self._offers.get(pod.key)
-        return offered.nodes if offered and offered.uid == pod.uid and offered.at >= since else None
+        return self._offers.since(pod, since)
 
     def heeded(self, pod: Pod, since: float) -> frozenset[str] | None:
         """As `offered`, but None where anybody may call: for what evicts, strikes out a place or ranks."""
@@ -271,8 +262,7 @@ class Ledger:
 
     def last_offer(self, pod: Pod) -> float | None:
         """When kube-scheduler last offered this pod nodes; None: it has not, or anybody may call."""
-        offered = self._offers.get(pod.key)
-        return offered.at if offered and offered.uid == pod.uid and self.callers_are_known else None
+        return self._offers.last(pod) if self.callers_are_known else None
 
     def spoken_for(self, nodes: Collection[str] | None, but: str) -> int:
         """The whole GPUs on these nodes (None: on all) that plans keep, or that others than this pod may take."""
@@ -380,11 +370,7 @@ class Ledger:
 
     def offer(self, pod: Pod, nodes: Collection[str], now: float) -> None:
         """kube-scheduler offers these nodes to a pod that waits: its verdict, whatever ours is."""
-        offered = frozenset(self.snapshot.fleet.nodes.keys() & nodes)
-        if offered != self._last_offer:
-            # Pods of one kind are offered the same nodes: thousands of names are kept once.
-            self._last_offer = offered
-        self._offers[pod.key] = Offered(pod.uid, self._last_offer, now)
+        self._offers.put(pod, self.snapshot.fleet.nodes.keys() & nodes, now)
         self._touch(pod.key)
 
     def refuse(self, seen: Sighting, why: str) -> None:
@@ -497,7 +483,7 @@ class Ledger:
         if entry.phase is not Phase.PENDING:
             self._asleep.pop(pod.key, None)
         if entry.phase is Phase.BOUND:
-            self._offers.pop(pod.key, None)
+            self._offers.drop(pod.key)
         self.flights.end(pod.key)
         if entry.reservation is not None:
             self._until[pod.key] = entry.reservation.until
@@ -527,9 +513,10 @@ class Ledger:
             self._news |= bool(team)
 
     def _remove(self, pod: Pod) -> None:
-        for known in (self._entries, self._until, self._offers, self._asleep):
+        for known in (self._entries, self._until, self._asleep):
             known.pop(pod.key, None)
         self._overtaken.discard(pod.key)
+        self._offers.drop(pod.key)
         self.flights.end(pod.key)
         self._changes.drop_pods((pod.key,))
         self._leave(pod)

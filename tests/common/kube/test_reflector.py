@@ -327,12 +327,26 @@ async def test_the_age_counts_from_the_servers_last_word(wire: Wire, client: Cli
         await watched.until(lambda: watched.reflector.age() == 0)
 
 
-async def test_a_silent_connection_is_given_up_and_the_watch_goes_on(wire: Wire) -> None:
-    async with client_of(wire, idle=0.2) as client, running(client) as watched:
-        await wire.until_watched(2)
+@pytest.mark.row("B-34", case="silent-watch")
+async def test_a_silent_watch_is_opened_again_from_the_last_version_and_is_no_failure(wire: Wire) -> None:
+    async with client_of(wire, idle=1.1) as client, running(client) as watched:
         await wire.put("a", size=1)
-        await watched.until_sizes(a=1)
-        assert len(wire.lists()) == 1
+        await wire.until_watched(2)
+        await wire.put("b", size=2)
+        await watched.until_sizes(a=1, b=2)
+        assert wire.watches()[1].query["resourceVersion"] == "101"
+        assert (len(wire.lists()), watched.reflector.counts.failures, watched.reports) == (1, 0, [])
+
+
+@pytest.mark.row("B-34", case="silent-watch")
+async def test_opening_a_silent_watch_again_counts_as_a_word_of_the_server(wire: Wire) -> None:
+    now = [100.0]
+    async with client_of(wire, idle=1.1) as client, running(client, clock=lambda: now[0]) as watched:
+        await wire.until_watched()
+        now[0] = 250
+        assert watched.reflector.age() == 150
+        await watched.until(lambda: watched.reflector.age() == 0)
+        assert len(wire.watches()) == 2
 
 
 async def test_a_cache_that_is_cancelled_leaves_no_watch_open(wire: Wire, client: Client) -> None:

@@ -21,6 +21,19 @@ def test_a_node_offers_what_is_allocatable() -> None:
     assert (made.gpus, made.cpu, made.memory, made.pods, made.gpu_memory) == (8, 64_000, 256 << 30, 110, 81559)
 
 
+@pytest.mark.row("B-33", case="lowered")
+@pytest.mark.parametrize(
+    ("capacity", "known", "all_allocatable"),
+    [({"nvidia.com/gpu": "8"}, 8, False), ({"nvidia.com/gpu": "7"}, 7, True), ({}, -1, True)],
+)
+def test_capacity_says_whether_a_node_has_gpus_that_no_pod_can_get(
+    capacity: Json, known: int, all_allocatable: bool
+) -> None:
+    given = written.node(gpus="7")
+    made = read(given | {"status": given["status"] | {"capacity": capacity}})
+    assert (made.capacity, made.all_allocatable) == (known, all_allocatable)
+
+
 def test_a_node_without_a_ready_condition_counts_as_ready() -> None:
     assert read({"kind": "Node", "metadata": {"name": "n"}}).ready
 

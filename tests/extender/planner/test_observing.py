@@ -1,9 +1,13 @@
 """When the planner looks again, and at what."""
 
+import pytest
 from gpuyard.engine.model import Promise, Shape, State
 from gpuyard.engine.plan import Cycle
+from gpuyard.engine.settings import NO_HISTORY
+from gpuyard.extender.config import ExtenderConfig, Fairshare
 from gpuyard.extender.planner.capacity import Capacity
 from gpuyard.extender.planner.observing import Observer
+from structlog.testing import capture_logs
 
 from tests.extender.builders import Bench, Json, node, pod, queue
 
@@ -62,6 +66,18 @@ def test_pods_budgets_and_settings_are_changes() -> None:
     look.cycle()
     look.bench.config = type(look.bench.config)(default_queue="team")
     assert look.changed()
+
+
+@pytest.mark.row("B-36", case="live")
+def test_a_weight_of_past_use_that_there_is_no_history_for_is_warned_of_once() -> None:
+    look = Look(node("n1"), queue("team"))
+    with capture_logs() as logs:
+        look.cycle()
+        for weight in (2, 2, 3):
+            look.bench.config = ExtenderConfig(fairshare=Fairshare(k=weight))
+            look.cycle()
+            look.cycle()
+    assert [line["reason"] for line in logs if line["event"] == "setting-without-effect"] == [NO_HISTORY] * 2
 
 
 def test_what_could_not_be_carried_out_is_looked_at_again() -> None:

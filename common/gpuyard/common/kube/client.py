@@ -4,10 +4,11 @@ A client never retries and never hides an answer: callers know what a repetition
 `kube.errors`; `UnreachableError` may mean that a write did happen.
 """
 
+import asyncio
 import io
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from copy import copy
 from dataclasses import dataclass
 from enum import Enum
@@ -42,11 +43,14 @@ class Patch(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds: to connect, for a whole call, and for a watch to stay silent (the server sends a bookmark a minute)."""
+    """Seconds: to connect, for a whole call, and for a watch to stay silent.
+
+    On a quiet watch the server sends a bookmark about once a minute, but up to two minutes may lie between two of them.
+    """
 
     connect: float = 5
     total: float = 30
-    idle: float = 120
+    idle: float = 150
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,8 @@ class _Request:
     body: object = None
     content_type: str = "application/json"
     forms: Sequence[Form] = (JSON,)
+    answered_within: float | None = None
+    """Seconds until the answer must begin; None: what `limit` says is enough."""
 
     @property
     def about(self) -> str:
@@ -223,16 +229,17 @@ class Client:
 
         Those of one network read come together; first there are none, when the watch stands.
 
-        Close it when you leave it early. Ends when the server ends it; raises `UnreachableError` when nothing came for
-        the idle time.
+        Close it when you leave it early. Ends when the server ends it, and when nothing came for the idle time: that
+        alone is no error, and whether the server can be reached shows when the watch is opened again.
         """
         limit = aiohttp.ClientTimeout(total=None, sock_connect=self._timeouts.connect, sock_read=self._timeouts.idle)
-        request = _Request("GET", address, limit, {**params, "watch": "true"}, forms=forms)
+        params = {**params, "watch": "true"}
+        request = _Request("GET", address, limit, params, forms=forms, answered_within=self._timeouts.total)
         async with self._open(request) as response:
             form = request.form_of(response)
             cutter = form.cutter()
             yield form, []
-            async for chunk in response.content.iter_any():
+            async for chunk in _until_silent(response.content):
                 if frames := cutter.feed(chunk):
                     yield form, frames
 
@@ -244,18 +251,22 @@ class Client:
         if not self._allowed():
             raise FencedError(f"{request.about}: not sent, we are not the leader any more")
         try:
-            async with self._session.request(
-                request.method,
-                URL(self.access.server + request.address.path, encoded=True),
-                params=request.params,
-                data=_encoded(request.body),
-                headers=headers | request.headers(),
-                ssl=self.access.tls if self.access.tls is not None else True,
-                server_hostname=self.access.server_name,
-                proxy=self.access.proxy,
-                timeout=request.limit,
-                allow_redirects=False,
-            ) as response:
+            async with (
+                asyncio.timeout(request.answered_within) as patience,
+                self._session.request(
+                    request.method,
+                    URL(self.access.server + request.address.path, encoded=True),
+                    params=request.params,
+                    data=_encoded(request.body),
+                    headers=headers | request.headers(),
+                    ssl=self.access.tls if self.access.tls is not None else True,
+                    server_hostname=self.access.server_name,
+                    proxy=self.access.proxy,
+                    timeout=request.limit,
+                    allow_redirects=False,
+                ) as response,
+            ):
+                patience.reschedule(None)
                 await self._check(request, response)
                 yield response
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -269,6 +280,13 @@ class Client:
         retry_after = response.headers.get("Retry-After", "")
         body = request.form_of(response).status(await response.read())
         raise api_error(request.about, response.status, body, retry_after)
+
+
+async def _until_silent(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """The pieces of a body, until it ends or nothing has come for the time that its request allows."""
+    with suppress(aiohttp.SocketTimeoutError):
+        async for piece in content.iter_any():
+            yield piece
 
 
 def _encoded(body: object) -> bytes | io.BytesIO | None:

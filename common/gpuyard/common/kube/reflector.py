@@ -1,6 +1,6 @@
 """Keeps a dictionary equal to a collection of the API server: list once, then watch.
 
-             all pages read                          ended by the server, or connection lost:
+             all pages read                          ended by the server, silent for too long, or connection lost:
     ┌──────┐ ──────────────────────────▶ ┌───────┐ ──┐ again from the last version seen
     │ LIST │                             │ WATCH │   │
     └──────┘ ◀────────────────────────── └───────┘ ◀─┘
@@ -102,6 +102,7 @@ class Reflector(Generic[T]):
         self.address = address
         self.counts = Counts()
         self.problem = "not listed yet"
+        """Why the last attempt to read or to watch the collection failed; empty: it did not."""
         self._client = client
         self._forms = {**better, JSON: decoder.decode}
         self._selector = selector
@@ -127,7 +128,7 @@ class Reflector(Generic[T]):
         await self._synced.wait()
 
     def age(self) -> float:
-        """Seconds since the server last said something; on a quiet collection up to about a minute is normal."""
+        """Seconds since the server last said something; on a quiet collection two minutes and a half are normal."""
         return self._clock() - self._heard
 
     def subscribe(self, reader: Callable[[Batch[T]], None]) -> None:

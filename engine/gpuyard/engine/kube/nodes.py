@@ -13,16 +13,18 @@ _HARD, _SOFT = frozenset({"NoSchedule", "NoExecute"}), frozenset({"PreferNoSched
 _NO_SPEC = objects.NodeSpec()
 _NO_STATUS = objects.NodeStatus()
 _NOTHING = objects.Allocatable()
+_NO_CAPACITY = objects.Capacity()
 
 
 def node(seen: objects.Node, complain: Complain) -> Node:
     """Translate a node; one without a Ready condition counts as ready."""
     spec, status, labels = seen.spec or _NO_SPEC, seen.status or _NO_STATUS, labels_of(seen)
-    has = status.allocatable or _NOTHING
+    has, installed = status.allocatable or _NOTHING, (status.capacity or _NO_CAPACITY).gpu
     _check_taints(spec, complain)
     return Node(
         name=name_of(seen),
         gpus=read(_gpus, has.gpu, "status.allocatable.nvidia.com/gpu", complain, 0),
+        capacity=read(_gpus, installed, "status.capacity.nvidia.com/gpu", complain, -1),
         cpu=read(quantity.cpu, has.cpu, "status.allocatable.cpu", complain, 0),
         memory=read(quantity.size, has.memory, "status.allocatable.memory", complain, 0),
         pods=read(quantity.count, has.pods, "status.allocatable.pods", complain, 110),

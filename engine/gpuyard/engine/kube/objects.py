@@ -113,6 +113,12 @@ class Allocatable(Form):
     pods: Number | None = None
 
 
+class Capacity(Form):
+    """`status.capacity` of a Node, as far as it says more than `allocatable`."""
+
+    gpu: Number | None = msgspec.field(name="nvidia.com/gpu", default=None)
+
+
 class Condition(Form):
     """An entry of `status.conditions`."""
 
@@ -124,6 +130,7 @@ class NodeStatus(Form):
     """`status` of a Node."""
 
     allocatable: Allocatable | None = None
+    capacity: Capacity | None = None
     conditions: list[Condition] | None = None
 
 

@@ -3,7 +3,10 @@
     reports as many as before, or more
    ┌──────────────────────────────────┐
    ▼                                  │
-Stable ──fewer, or not ready──▶ Dipping ──`capacity.grace` is over──▶ Stable, with what it has now
+Stable ──fewer, or not ready──▶ Dipping ──`capacity.grace` is over, or the lower count is meant──▶ Stable, with that
+
+A lower count is meant, and believed at once, if it is above 0, is not below what the node's pods hold, and equals the
+node's capacity. A kubelet or plugin that restarts reports 0; with a broken GPU the capacity stays above the count.
 
 Times are those of a clock that never jumps. Whoever stands by watches as well: a new leader knows what dips. One that
 begins in the middle of a dip sees by the pods that stand there what the node must have had, and its grace begins then.
@@ -51,7 +54,7 @@ class Capacity:
 
     def _look(self, node: Node, snapshot: Snapshot, now: float, grace: float) -> _Seen:
         before = self._seen.get(node.name) or _Seen(max(node.gpus if node.ready else 0, _held(node, snapshot)))
-        if node.ready and node.gpus >= before.gpus:
+        if node.ready and (node.gpus >= before.gpus or _is_meant(node, snapshot)):
             return _Seen(node.gpus)
         since = now if before.since is None else before.since
         over = now - since >= grace or not before.gpus
@@ -65,6 +68,11 @@ async def keep_watch(
     while True:
         capacity.dipping(snapshot(), clock(), grace())
         await asyncio.sleep(INTERVAL)
+
+
+def _is_meant(node: Node, snapshot: Snapshot) -> bool:
+    """Whether a lower count than before is no dip: somebody has taken GPUs away that nobody used."""
+    return node.all_allocatable and node.gpus > 0 and node.gpus >= _held(node, snapshot)
 
 
 def _held(node: Node, snapshot: Snapshot) -> int:

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
-from gpuyard.engine.model import Promise
+from gpuyard.common.logs import get_logger
+from gpuyard.engine.model import SCALE, Promise
 from gpuyard.engine.plan import Cycle
 from gpuyard.engine.result import Until
+from gpuyard.engine.settings import NO_HISTORY
 from gpuyard.engine.snapshot import Snapshot
 from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.ledger import Ledger
@@ -13,6 +15,8 @@ from gpuyard.extender.planner.leaving import Leaving
 from gpuyard.extender.planner.refusals import Refusals
 from gpuyard.extender.planner.view import UnderWay, view
 from gpuyard.extender.translate import Translator
+
+log = get_logger()
 
 A_BIT = 0.001
 """Seconds that differences of moments may be wrong by: who looks when a grace ends shall find that it is over."""
@@ -32,6 +36,8 @@ class Observer:
         self._seen: tuple[object, ...] = ()
         self._again = float("inf")
         self._again_today = float("inf")
+        self._weighed = SCALE
+        """The last `fairshare.k` that was looked at."""
         self.refusals = Refusals()
         self.leaving = Leaving()
 
@@ -48,6 +54,7 @@ class Observer:
         """The cluster to decide on, with places kept and the UIDs of those who are to go."""
         counted, config = self._ledger.snapshot, self._config()
         self._seen, self._again_today = self._state(), float("inf")
+        self._look_at_history(config.engine.fairshare_k, counted)
         self._torn = {key: self._torn.get(key, now) for key in counted.torn}
         self.refusals.renew(self._ledger.entries, now)
         self.leaving.look(counted.terminating.values(), now)
@@ -90,6 +97,12 @@ class Observer:
 
     def _state(self) -> tuple[object, ...]:
         return (self._ledger.snapshot, self._translator.budget_news, self._config())
+
+    def _look_at_history(self, weight: int, snapshot: Snapshot) -> None:
+        """Warn once of each weight for past use that has nothing to weigh."""
+        if weight not in (SCALE, self._weighed) and not snapshot.history:
+            log.warning("setting-without-effect", reason=NO_HISTORY)
+        self._weighed = weight
 
     def _granted(self) -> dict[str, str]:
         """The likely nodes of those whom filter let through: the best that each was offered."""
