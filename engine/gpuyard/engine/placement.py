@@ -7,7 +7,8 @@
     5  room now rather than later
     6  for a pod without GPU: a node without GPUs
     7  packing: the fewest free GPUs (or millicores) left after what is on its way out; `spread`: the most
-    8  name
+    8  for part of a GPU that joins a shared one: the GPU with the least free memory; `spread`: the most
+    9  name
 
 Pods that look at nothing but GPUs or room are placed by the indexes of `Rooms`; the others look at every node that
 suits.
@@ -169,7 +170,12 @@ class Placer:
             -room.fits_now(shape),
             0 if shape.wants_gpu or not room.node.gpus else 1,
             -free if self._spread else free,
+            self._card(shape, room) if shape.shared else 0,
         )
+
+    def _card(self, shape: Shape, room: Room) -> int:
+        free = room.best_card(shape, spread=self._spread)
+        return -free if self._spread else free
 
     def _spot(self, pod: Pod, room: Room) -> Spot:
         spot = self._spot_in(pod, room)

@@ -232,7 +232,7 @@ def _hole(room: Room, shape: Shape) -> int:
     whole = max(0, room.later) * GPU
     if not shape.shared:
         return whole
-    return whole + sum(GPU - stays for _, stays in room.groups.values() if stays)
+    return whole + room.shared_milli()
 
 
 _BY_ROOM = ("gpus", "cpu", "memory", "pods", "affinity", "not-offered")
