@@ -8,6 +8,7 @@ from gpuyard.engine.model import Node, Pod, Shape
 from gpuyard.engine.placement import Placer
 from gpuyard.engine.rooms import Room
 from gpuyard.engine.scratch import Scratch
+from gpuyard.engine.stepwise import at_once
 
 from tests.engine.builders import yard
 
@@ -57,7 +58,7 @@ def test_a_pod_without_gpus_gets_the_place_that_looking_at_all_nodes_would_give(
     places = placer(scratch, spread=spread)
     while True:
         shape = Shape(cpu=chance.choice([0, 1000, 2000]), memory=chance.choice([0, 1]))
-        spot = places.find(Pod(key="ns/new", workload="ns/a-1", shape=shape))
+        spot = at_once(places.find(Pod(key="ns/new", workload="ns/a-1", shape=shape)))
         assert (spot.node if spot else None) == looked_for(scratch, shape, spread=spread)
         if spot is None:
             return
@@ -67,7 +68,7 @@ def test_a_pod_without_gpus_gets_the_place_that_looking_at_all_nodes_would_give(
 def test_a_node_without_gpus_comes_before_one_that_is_fuller() -> None:
     scratch = scratch_of(Node(name="gpus", gpus=8, cpu=1000), Node(name="plain", cpu=9000))
     assert scratch.rooms.names()
-    spot = placer(scratch).find(Pod(key="ns/new", shape=ONE_CORE))
+    spot = at_once(placer(scratch).find(Pod(key="ns/new", shape=ONE_CORE)))
     assert spot is not None
     assert spot.node == "plain"
 
@@ -76,7 +77,7 @@ def test_who_asks_for_nothing_fits_where_more_is_used_than_there_is() -> None:
     scratch = scratch_of(Node(name="plain", cpu=500))
     scratch.rooms.shift("plain", ONE_CORE, (), -1, -1)
     places = placer(scratch)
-    assert places.find(Pod(key="ns/new", shape=ONE_CORE)) is None
+    assert at_once(places.find(Pod(key="ns/new", shape=ONE_CORE))) is None
     assert places.find(Pod(key="ns/new", shape=Shape())) is not None
 
 
@@ -89,6 +90,6 @@ def test_the_index_is_made_with_pauses_and_only_for_who_needs_it() -> None:
 
 def test_a_node_that_does_not_suit_the_pod_is_passed_over() -> None:
     scratch = scratch_of(Node(name="best", cpu=1000), Node(name="other", cpu=9000))
-    spot = placer(scratch).find(Pod(key="ns/new", shape=ONE_CORE), frozenset({"other"}))
+    spot = at_once(placer(scratch).find(Pod(key="ns/new", shape=ONE_CORE), frozenset({"other"})))
     assert spot is not None
     assert spot.node == "other"

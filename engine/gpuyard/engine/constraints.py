@@ -1,10 +1,10 @@
-"""Where a pod may stand by labels alone: node selectors, node affinity, taints, and other pods' company."""
+"""Where a pod may stand by labels alone: node selectors, node affinity, taints."""
 
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
 from gpuyard.engine.fleet import Fleet
-from gpuyard.engine.model import Labels, Node, NodeTerm, Pod, PodTerm, Requirement, Shape, Taint, Toleration
+from gpuyard.engine.model import Labels, Node, NodeTerm, Requirement, Shape, Taint, Toleration
 
 _PAUSE = 64
 """Nodes that are looked at between two pauses."""
@@ -120,9 +120,3 @@ def _labelled(fleet: Fleet, selector: Sequence[tuple[str, str]]) -> Generator[No
 def preference(shape: Shape, node: Node) -> int:
     """The sum of the weights of the preferred node terms that the node meets."""
     return sum(p.weight for p in shape.preferred if term_holds(p.term, node))
-
-
-def looks_for(term: PodTerm, of: Pod, other: Pod) -> bool:
-    """Whether `other` is a pod that the term of `of` speaks about."""
-    spaces = term.namespaces or (of.namespace,)
-    return (spaces == ("*",) or other.namespace in spaces) and matches(term.selector, other.labels)
