@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 from gpuyard.engine.accounts import Accounts
-from gpuyard.engine.model import Node, Pod, Shape
-from gpuyard.engine.placement import Placer
+from gpuyard.engine.model import Node, Pod, PodTerm, Requirement, Shape
+from gpuyard.engine.placement import Placer, Spot
 from gpuyard.engine.rooms import Room
 from gpuyard.engine.scratch import Scratch
 from gpuyard.engine.stepwise import at_once
@@ -93,3 +93,40 @@ def test_a_node_that_does_not_suit_the_pod_is_passed_over() -> None:
     spot = at_once(placer(scratch).find(Pod(key="ns/new", shape=ONE_CORE), frozenset({"other"})))
     assert spot is not None
     assert spot.node == "other"
+
+
+# --- pods with an affinity
+
+
+def random_hosts(chance: Random) -> Scratch:
+    """Nodes with GPUs, some shared, some with pods that others seek or avoid."""
+    some = yard().queue("a", quota=99)
+    for n in range(8):
+        zone = {"host": str(n), "zone": str(n % 3)}
+        some.node(f"node-{n}", gpus=4, labels=zone, cpu=chance.randrange(1, 4) * 1000)
+    for n in range(10):
+        on, labels = f"node-{chance.randrange(8)}", {"app": chance.choice(["web", "db"])}
+        shape = Shape(fraction=300) if chance.random() < 0.4 else Shape(cpu=200)
+        some.running("a", shape=shape, on=on, pod={"labels": labels, "gpu_groups": ("g",) if shape.shared else ()})
+    snapshot = some.pending("a").snapshot()
+    return Scratch(snapshot, Accounts.of(snapshot, 0))
+
+
+@pytest.mark.parametrize("spread", [False, True], ids=["pack", "spread"])
+@pytest.mark.parametrize("seed", range(30))
+def test_where_only_required_affinity_decides_the_index_finds_what_looking_at_all_nodes_would(
+    seed: int, spread: bool
+) -> None:
+    chance = Random(seed)
+    scratch = random_hosts(chance)
+    term = PodTerm(chance.choice(["host", "zone"]), (Requirement("app", "In", ("web",)),))
+    field = chance.choice(["pod_affinity", "pod_anti_affinity"])
+    asked = chance.choice([{"gpus": 1}, {"gpus": 3}, {"fraction": 400}, {"cpu": 500}])
+    # A preference that no node fulfils ranks none, but has all of them looked at.
+    nobody = PodTerm("host", (Requirement("app", "In", ("none",)),), weight=1)
+
+    def found(*terms: PodTerm) -> Spot | None:
+        shape = Shape(**asked, **{field: terms})  # type: ignore[arg-type]
+        return at_once(placer(scratch, spread=spread).find(Pod(key="ns/new", workload="ns/a-1", shape=shape)))
+
+    assert found(term) == found(term, nobody)

@@ -89,6 +89,11 @@ class Wishes:
             *((side, -side.weight) for side in avoids if side.weight),
         ]
 
+    @property
+    def rank(self) -> bool:
+        """Whether the pod prefers some of the allowed nodes to others."""
+        return bool(self._wishes)
+
     def allow(self, node: str, *, now: bool = False) -> bool:
         """Whether the pod may be on the node with the others that stay; with `now` also with those on their way out."""
         return not any(side.meets(node, now=now) for side in self._must_avoid) and all(

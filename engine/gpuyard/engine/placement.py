@@ -10,8 +10,8 @@
     8  for part of a GPU that joins a shared one: the GPU with the least free memory; `spread`: the most
     9  name
 
-Pods that look at nothing but GPUs or room are placed by the indexes of `Rooms`; the others look at every node that
-suits.
+Where no preference and no topology ranks the nodes, the indexes of `Rooms` give them in this order, and the first
+that will do is the best; else every node that suits is looked at.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
@@ -76,16 +76,17 @@ class Placer:
         promised = self._promised(pod, nodes, wishes)
         if promised is not None:
             return promised
-        if scores or pod.shape.preferred or wishes is not None:
+        if scores or pod.shape.preferred or (wishes is not None and wishes.rank):
             return (yield from self._best(pod, self._all(nodes), scores or {}, wishes))
         if pod.shape.gpus:
-            return (yield from self._by_index(pod, nodes))
+            return (yield from self._by_index(pod, nodes, wishes))
         if pod.shape.shared:
             if self._spread:
-                return (yield from self._best(pod, self._all(nodes), {}))
-            joined = yield from self._best(pod, self._sharing(nodes), {}, joins=True)
-            return joined or (yield from self._by_index(pod, nodes))
-        return (yield from self._by_cpu(pod, nodes, Room.fits_now)) or (yield from self._by_cpu(pod, nodes, _always))
+                return (yield from self._best(pod, self._all(nodes), {}, wishes))
+            joined = yield from self._best(pod, self._sharing(nodes), {}, wishes, joins=True)
+            return joined or (yield from self._by_index(pod, nodes, wishes))
+        found = yield from self._by_cpu(pod, nodes, wishes, Room.fits_now)
+        return found or (yield from self._by_cpu(pod, nodes, wishes, _always))
 
     def prepare(self, team: Team) -> Iterator[None]:
         """Make the indexes that the pods of a workload will need, a little at a time."""
@@ -135,15 +136,17 @@ class Placer:
         """The nodes with shared GPUs."""
         return list(self._rooms.shared) if nodes is None else self._rooms.shared & nodes
 
-    def _by_index(self, pod: Pod, nodes: Nodes) -> Search:
+    def _by_index(self, pod: Pod, nodes: Nodes, wishes: Wishes | None) -> Search:
         """The best node for whole GPUs, or for new shared ones, through the index."""
         gpus = pod.shape.gpus or pod.shape.devices
         slots = fitting(self._rooms.slots(), gpus, spread=self._spread)
         ready = [slot for slot in slots if slot[0] >= gpus]
-        found = yield from self._first(ready, pod, nodes, Room.fits_now)
-        return found or (yield from self._first(slots, pod, nodes, _always))
+        found = yield from self._first(ready, pod, nodes, wishes, Room.fits_now)
+        return found or (yield from self._first(slots, pod, nodes, wishes, _always))
 
-    def _first(self, slots: list[tuple[int, int]], pod: Pod, nodes: Nodes, check: Check) -> Search:
+    def _first(
+        self, slots: list[tuple[int, int]], pod: Pod, nodes: Nodes, wishes: Wishes | None, check: Check
+    ) -> Search:
         for _, level in groupby(slots, key=lambda slot: slot[1]):
             shelves = [self._rooms.shelf(slot) for slot in level]
             for name in paused(shelves[0] if len(shelves) == 1 else merge(*shelves)):
@@ -151,19 +154,21 @@ class Placer:
                     yield
                 elif nodes is None or name in nodes:
                     room = self._rooms[name]
-                    if room.node.open and room.fits_later(pod.shape) and check(room, pod.shape):
-                        return self._spot_in(pod, room)
+                    fits = room.node.open and room.fits_later(pod.shape) and check(room, pod.shape)
+                    if fits and (wishes is None or wishes.allow(name)):
+                        return self._spot(pod, room, wishes)
         return None
 
-    def _by_cpu(self, pod: Pod, nodes: Nodes, check: Check) -> Search:
+    def _by_cpu(self, pod: Pod, nodes: Nodes, wishes: Wishes | None, check: Check) -> Search:
         """The best node for a pod without GPUs, through the index of millicores."""
         for name in paused(self._rooms.with_cpu(pod.shape.cpu, spread=self._spread)):
             if name is None:
                 yield
             elif nodes is None or name in nodes:
                 room = self._rooms[name]
-                if room.fits_later(pod.shape) and check(room, pod.shape):
-                    return self._spot_in(pod, room)
+                fits = room.fits_later(pod.shape) and check(room, pod.shape)
+                if fits and (wishes is None or wishes.allow(name)):
+                    return self._spot(pod, room, wishes)
         return None
 
     def _best(
