@@ -140,7 +140,7 @@ def with_affinity(nodes: int, pods: int, waiting: int) -> Snapshot:
     Of each app 50 pods run, half of the apps with an anti-affinity. Those that wait have an anti-affinity of their
     own, an affinity to an app, a preference, or none of these in turn.
     """
-    fleet = [replace(node, labels=node.labels | {"host": node.name}) for node in empty_nodes(nodes)]
+    fleet = [replace(node, labels={**node.labels, "host": node.name}) for node in empty_nodes(nodes)]
     running = pods - waiting
     places = [node.name for node in fleet for _ in range(7)][:running]
     parts = [gangs((f"run-{n:05}" for n in range(len(places))), "queue-00", nodes=places)]

@@ -104,7 +104,7 @@ def random_hosts(chance: Random) -> Scratch:
     for n in range(8):
         zone = {"host": str(n), "zone": str(n % 3)}
         some.node(f"node-{n}", gpus=4, labels=zone, cpu=chance.randrange(1, 4) * 1000)
-    for n in range(10):
+    for _ in range(10):
         on, labels = f"node-{chance.randrange(8)}", {"app": chance.choice(["web", "db"])}
         shape = Shape(fraction=300) if chance.random() < 0.4 else Shape(cpu=200)
         some.running("a", shape=shape, on=on, pod={"labels": labels, "gpu_groups": ("g",) if shape.shared else ()})

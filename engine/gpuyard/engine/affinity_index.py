@@ -14,7 +14,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import NamedTuple
 
-from gpuyard.engine.constraints import matches
+from gpuyard.engine.constraints import Hook, hooks, matches
 from gpuyard.engine.model import Labels, Node, Pod, PodTerm, Requirement
 from gpuyard.engine.scratch import ACTIVE, Place, Status, place_in
 from gpuyard.engine.snapshot import AvoidingKind, Snapshot, avoiding_kind
@@ -24,9 +24,6 @@ EVERYWHERE = ("*",)
 """The namespaces of a term that is about the pods of every namespace."""
 
 _AWAY = frozenset({Status.EVICTED, Status.MOVED, Status.GONE})
-
-Hook = tuple[str, str] | None
-"""A label that all pods of a group have; None: no such label is known."""
 
 
 class Group(NamedTuple):
@@ -45,14 +42,6 @@ class Group(NamedTuple):
         """Whether the pod belongs to the group."""
         spaces = self.namespaces
         return (spaces == EVERYWHERE or pod.namespace in spaces) and matches(self.selector, pod.labels)
-
-    @property
-    def hooks(self) -> Iterable[Hook]:
-        """Labels of which each pod of the group has one."""
-        for key, operator, values in self.selector:
-            if operator == "In":
-                return [(key, value) for value in values]
-        return (None,)
 
 
 class Presence:
@@ -118,14 +107,14 @@ class AffinityIndex:
         found = self._sought.get(group)
         if found is None:
             found = Presence(group.topology_key, self._snapshot.fleet.nodes)
-            for hook in group.hooks:
+            for hook in hooks(group.selector):
                 for pod in paused((yield from self._pods_with(hook))):
                     if pod is None:
                         yield
                     elif group.has(pod):
                         found.add(pod, place_in(self._changed, pod))
             self._sought[group] = found
-            for hook in group.hooks:
+            for hook in hooks(group.selector):
                 self._sought_by.setdefault(hook, []).append(group)
         return found
 
@@ -167,7 +156,7 @@ class AffinityIndex:
             self._listed.add(kind)
             for group in _groups_avoided(kind):
                 if group not in self._kinds:
-                    for hook in group.hooks:
+                    for hook in hooks(group.selector):
                         self._avoided_by.setdefault(hook, []).append(group)
                 self._kinds.setdefault(group, []).append(kind)
 

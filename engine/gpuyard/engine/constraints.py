@@ -44,6 +44,18 @@ def matches(requirements: Iterable[Requirement], labels: Labels) -> bool:
     return all(_OPERATORS[r.operator](labels.get(r.key), r.values) for r in requirements)
 
 
+Hook = tuple[str, str] | None
+"""A label that all objects have which a selector means; None: no such label is known."""
+
+
+def hooks(requirements: Iterable[Requirement]) -> Iterable[Hook]:
+    """Labels of which each object has one that meets all the requirements; no labels where nothing meets them."""
+    for key, operator, values in requirements:
+        if operator == "In":
+            return [(key, value) for value in values]
+    return (None,)
+
+
 def term_holds(term: NodeTerm, node: Node) -> bool:
     """Whether a node meets one term of a node affinity."""
     return matches(term.labels, node.labels) and matches(term.names, {"metadata.name": node.name})
