@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable
 
-from gpuyard.engine.model import GPU, NO_BOUND, Gang, Node, Pod, Queue, Shape, State, Workload
+from gpuyard.engine.model import GPU, NO_BOUND, Gang, Node, Pod, PodTerm, Queue, Requirement, Shape, State, Workload
 from gpuyard.engine.snapshot import Snapshot
+from msgspec.structs import replace
 
 NOW = 1_000_000
 ONE = Shape(gpus=1, cpu=1000, memory=10**9)
@@ -131,6 +132,41 @@ def to_move(nodes: int, pods: int, waiting: int) -> Snapshot:
     parts.append(gangs((f"gang-{n:03}" for n in range(41)), "queue-01", size=10, shape=Shape(gpus=6, cpu=1000)))
     parts.append(gangs((f"wait-cpu-{n:04}" for n in range(waiting - 410)), "queue-01", shape=HELPER))
     return put_together(fleet, queues(2, quota=8 * nodes), parts)
+
+
+def with_affinity(nodes: int, pods: int, waiting: int) -> Snapshot:
+    """Nodes with one GPU free of eight; pods of apps that keep off their own kind's nodes or seek their app's zone.
+
+    Of each app 50 pods run, half of the apps with an anti-affinity. Those that wait have an anti-affinity of their
+    own, an affinity to an app, a preference, or none of these in turn.
+    """
+    fleet = [replace(node, labels={**node.labels, "host": node.name}) for node in empty_nodes(nodes)]
+    running = pods - waiting
+    places = [node.name for node in fleet for _ in range(7)][:running]
+    parts = [gangs((f"run-{n:05}" for n in range(len(places))), "queue-00", nodes=places)]
+    parts.append(_helpers(fleet, running - len(places)))
+    parts.append(gangs((f"wait-{n:04}" for n in range(waiting)), "queue-01"))
+    made = put_together(fleet, queues(2, quota=8 * nodes), parts)
+    apps = max(1, running // 50)
+    return made.with_pod(*(_with_app(pod, n, apps) for n, pod in enumerate(made.pods.values())))
+
+
+def _with_app(pod: Pod, number: int, apps: int) -> Pod:
+    app = f"app-{number % apps:04}"
+    kin = (Requirement("app", "In", (app,)),)
+    alone, beside = PodTerm("host", kin), PodTerm("zone", kin)
+    shape = pod.shape
+    if pod.waits:
+        choices: list[dict[str, tuple[PodTerm, ...]]] = [
+            {"pod_anti_affinity": (alone,)},
+            {"pod_affinity": (beside,)},
+            {"pod_affinity": (beside._replace(weight=5),)},
+            {},
+        ]
+        shape = replace(shape, **choices[number % 4])
+    elif number % apps % 2:
+        shape = replace(shape, pod_anti_affinity=(alone,))
+    return replace(pod, shape=shape, labels={"app": app, "pod": pod.key.replace("/", "-")})
 
 
 def _helpers(fleet: list[Node], count: int) -> tuple[list[Workload], list[Pod]]:

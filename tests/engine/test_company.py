@@ -4,6 +4,7 @@ from gpuyard.engine.company import Company
 from gpuyard.engine.model import PodTerm, Requirement, Shape, State
 from gpuyard.engine.settings import Settings
 from gpuyard.engine.settle import settle
+from gpuyard.engine.stepwise import at_once
 
 from tests.engine.builders import NOW, Told, Yard, yard
 
@@ -22,9 +23,7 @@ def two_hosts() -> Yard:
 
 def test_a_pod_that_nobody_seeks_or_avoids_may_stand_anywhere() -> None:
     scratch = two_hosts().running("a", on="node-1", pod=LABELLED).pending("a").cycle(phases=()).scratch
-    company, pod = Company(scratch), scratch.snapshot.pods["ns/a-2"]
-    assert not company.concerns(pod)
-    assert [company.allows(pod, node) for node in ("node-1", "node-2")] == [True, True]
+    assert at_once(Company(scratch).of(scratch.snapshot.pods["ns/a-2"])) is None
 
 
 def test_a_pod_goes_where_its_company_is() -> None:

@@ -4,7 +4,9 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 
+import pytest
 from gpuyard.engine.persistent import PersistentMap
 from hypothesis import given
 from hypothesis import strategies as st
@@ -84,3 +86,17 @@ def test_a_plan_is_the_same_wherever_the_entries_lie() -> None:
     first = plans("1")
     assert first
     assert plans("2") == first
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_has_changed_since_another_mapping_is_told_entry_by_entry(seed: int) -> None:
+    chance = Random(seed)
+    before = PersistentMap[str, object]().changed({str(n): object() for n in range(300)})
+    changes = {str(chance.randrange(400)): chance.choice([object(), None]) for _ in range(50)}
+    after = before.changed(changes)
+    told = list(after.changes_since(before))
+    expected = [
+        (before.get(key), after.get(key)) for key in {**before, **after} if before.get(key) is not after.get(key)
+    ]
+    assert sorted(told, key=repr) == sorted(expected, key=repr)
+    assert list(after.changes_since(after)) == []

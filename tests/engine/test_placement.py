@@ -4,10 +4,11 @@ from random import Random
 
 import pytest
 from gpuyard.engine.accounts import Accounts
-from gpuyard.engine.model import Node, Pod, Shape
-from gpuyard.engine.placement import Placer
+from gpuyard.engine.model import Node, Pod, PodTerm, Requirement, Shape
+from gpuyard.engine.placement import Placer, Spot
 from gpuyard.engine.rooms import Room
 from gpuyard.engine.scratch import Scratch
+from gpuyard.engine.stepwise import at_once
 
 from tests.engine.builders import yard
 
@@ -57,7 +58,7 @@ def test_a_pod_without_gpus_gets_the_place_that_looking_at_all_nodes_would_give(
     places = placer(scratch, spread=spread)
     while True:
         shape = Shape(cpu=chance.choice([0, 1000, 2000]), memory=chance.choice([0, 1]))
-        spot = places.find(Pod(key="ns/new", workload="ns/a-1", shape=shape))
+        spot = at_once(places.find(Pod(key="ns/new", workload="ns/a-1", shape=shape)))
         assert (spot.node if spot else None) == looked_for(scratch, shape, spread=spread)
         if spot is None:
             return
@@ -67,7 +68,7 @@ def test_a_pod_without_gpus_gets_the_place_that_looking_at_all_nodes_would_give(
 def test_a_node_without_gpus_comes_before_one_that_is_fuller() -> None:
     scratch = scratch_of(Node(name="gpus", gpus=8, cpu=1000), Node(name="plain", cpu=9000))
     assert scratch.rooms.names()
-    spot = placer(scratch).find(Pod(key="ns/new", shape=ONE_CORE))
+    spot = at_once(placer(scratch).find(Pod(key="ns/new", shape=ONE_CORE)))
     assert spot is not None
     assert spot.node == "plain"
 
@@ -76,7 +77,7 @@ def test_who_asks_for_nothing_fits_where_more_is_used_than_there_is() -> None:
     scratch = scratch_of(Node(name="plain", cpu=500))
     scratch.rooms.shift("plain", ONE_CORE, (), -1, -1)
     places = placer(scratch)
-    assert places.find(Pod(key="ns/new", shape=ONE_CORE)) is None
+    assert at_once(places.find(Pod(key="ns/new", shape=ONE_CORE))) is None
     assert places.find(Pod(key="ns/new", shape=Shape())) is not None
 
 
@@ -89,6 +90,43 @@ def test_the_index_is_made_with_pauses_and_only_for_who_needs_it() -> None:
 
 def test_a_node_that_does_not_suit_the_pod_is_passed_over() -> None:
     scratch = scratch_of(Node(name="best", cpu=1000), Node(name="other", cpu=9000))
-    spot = placer(scratch).find(Pod(key="ns/new", shape=ONE_CORE), frozenset({"other"}))
+    spot = at_once(placer(scratch).find(Pod(key="ns/new", shape=ONE_CORE), frozenset({"other"})))
     assert spot is not None
     assert spot.node == "other"
+
+
+# --- pods with an affinity
+
+
+def random_hosts(chance: Random) -> Scratch:
+    """Nodes with GPUs, some shared, some with pods that others seek or avoid."""
+    some = yard().queue("a", quota=99)
+    for n in range(8):
+        zone = {"host": str(n), "zone": str(n % 3)}
+        some.node(f"node-{n}", gpus=4, labels=zone, cpu=chance.randrange(1, 4) * 1000)
+    for _ in range(10):
+        on, labels = f"node-{chance.randrange(8)}", {"app": chance.choice(["web", "db"])}
+        shape = Shape(fraction=300) if chance.random() < 0.4 else Shape(cpu=200)
+        some.running("a", shape=shape, on=on, pod={"labels": labels, "gpu_groups": ("g",) if shape.shared else ()})
+    snapshot = some.pending("a").snapshot()
+    return Scratch(snapshot, Accounts.of(snapshot, 0))
+
+
+@pytest.mark.parametrize("spread", [False, True], ids=["pack", "spread"])
+@pytest.mark.parametrize("seed", range(30))
+def test_where_only_required_affinity_decides_the_index_finds_what_looking_at_all_nodes_would(
+    seed: int, spread: bool
+) -> None:
+    chance = Random(seed)
+    scratch = random_hosts(chance)
+    term = PodTerm(chance.choice(["host", "zone"]), (Requirement("app", "In", ("web",)),))
+    field = chance.choice(["pod_affinity", "pod_anti_affinity"])
+    asked = chance.choice([{"gpus": 1}, {"gpus": 3}, {"fraction": 400}, {"cpu": 500}])
+    # A preference that no node fulfils ranks none, but has all of them looked at.
+    nobody = PodTerm("host", (Requirement("app", "In", ("none",)),), weight=1)
+
+    def found(*terms: PodTerm) -> Spot | None:
+        shape = Shape(**asked, **{field: terms})  # type: ignore[arg-type]
+        return at_once(placer(scratch, spread=spread).find(Pod(key="ns/new", workload="ns/a-1", shape=shape)))
+
+    assert found(term) == found(term, nobody)

@@ -1,5 +1,6 @@
 """Shared GPUs of one node: which are joined, which are opened, and what is free now."""
 
+import pytest
 from gpuyard.engine.counting import Occupancy
 from gpuyard.engine.model import Node, Shape
 from gpuyard.engine.rooms import Room, Rooms
@@ -12,7 +13,10 @@ HALF_OF_TWO = Shape(fraction=500, devices=2)
 
 
 def room(idle: int, releasing: int = 0, **groups: tuple[int, int]) -> Room:
-    """A node with so many whole GPUs free and being freed; `groups` are milli-GPUs in use, and those being freed."""
+    """A node with so many whole GPUs free and being freed; `groups` are thousandths in use, and those being freed.
+
+    The memory of its GPUs is not known: the thousandths of a MiB that each counts as are milli-GPUs.
+    """
     return Room(Node(name="n", gpus=8), Occupancy(idle, releasing, pods=9, groups=groups))
 
 
@@ -58,11 +62,18 @@ def test_who_starts_on_a_promised_gpu_takes_a_free_one_for_it() -> None:
     assert (some.now, some.later) == (0, 0)
 
 
-def test_gpu_memory_takes_its_part_of_a_gpu_rounded_up() -> None:
-    small = Room(Node(name="n", gpus=1, gpu_memory=3), Occupancy(0, 0, pods=9, groups={"a": (500, 0)}))
+def test_gpu_memory_takes_its_mib_of_a_gpu() -> None:
+    small = Room(Node(name="n", gpus=1, gpu_memory=3), Occupancy(0, 0, pods=9, groups={"a": (1500, 0)}))
     assert small.fits_now(Shape(gpu_memory=1))
-    assert not small.fits_now(Shape(gpu_memory=2))
+    assert not small.fits_now(Shape(gpu_memory=2)), "one MiB and a half are free"
     assert not small.fits_now(Shape(gpu_memory=4)), "larger than a GPU"
+
+
+@pytest.mark.row("B-23")
+def test_a_gpu_whose_memory_is_not_known_takes_fractions_and_no_request_in_mib() -> None:
+    assert room(1, a=(500, 0)).fits_now(HALF)
+    assert not room(1, a=(501, 0)).could_join(HALF)
+    assert not room(1, a=(500, 0)).fits_later(Shape(gpu_memory=1))
 
 
 def test_a_place_on_given_gpus_is_there_as_long_as_they_have_room() -> None:

@@ -188,7 +188,7 @@ def test_a_new_pod_shares_what_belongs_to_nodes_and_queues_elsewhere() -> None:
     before = busy().snapshot()
     after = before.with_pod(pod("ns/new"))
     kept = {"queues", "workloads", "topologies", "budgets", "history", "namespaces", "offers"}
-    assert shared(before, after) >= kept | {"terminating", "nominated", "choosy"}
+    assert shared(before, after) >= kept | {"terminating", "nominated", "avoiding"}
     assert after.room["node-2"] is before.room["node-2"]
     assert after.fleet is before.fleet
 

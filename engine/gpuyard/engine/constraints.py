@@ -1,10 +1,10 @@
-"""Where a pod may stand by labels alone: node selectors, node affinity, taints, and other pods' company."""
+"""Where a pod may stand by labels alone: node selectors, node affinity, taints."""
 
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
 from gpuyard.engine.fleet import Fleet
-from gpuyard.engine.model import Labels, Node, NodeTerm, Pod, PodTerm, Requirement, Shape, Taint, Toleration
+from gpuyard.engine.model import Labels, Node, NodeTerm, Requirement, Shape, Taint, Toleration
 
 _PAUSE = 64
 """Nodes that are looked at between two pauses."""
@@ -42,6 +42,18 @@ _OPERATORS: Mapping[str, _Test] = {
 def matches(requirements: Iterable[Requirement], labels: Labels) -> bool:
     """Whether labels meet all the requirements."""
     return all(_OPERATORS[r.operator](labels.get(r.key), r.values) for r in requirements)
+
+
+Hook = tuple[str, str] | None
+"""A label that all objects have which a selector means; None: no such label is known."""
+
+
+def hooks(requirements: Iterable[Requirement]) -> Iterable[Hook]:
+    """Labels of which each object has one that meets all the requirements; no labels where nothing meets them."""
+    for key, operator, values in requirements:
+        if operator == "In":
+            return [(key, value) for value in values]
+    return (None,)
 
 
 def term_holds(term: NodeTerm, node: Node) -> bool:
@@ -135,9 +147,3 @@ def _labelled(fleet: Fleet, selector: Sequence[tuple[str, str]]) -> Generator[No
 def preference(shape: Shape, node: Node) -> int:
     """The sum of the weights of the preferred node terms that the node meets."""
     return sum(p.weight for p in shape.preferred if term_holds(p.term, node))
-
-
-def looks_for(term: PodTerm, of: Pod, other: Pod) -> bool:
-    """Whether `other` is a pod that the term of `of` speaks about."""
-    spaces = term.namespaces or (of.namespace,)
-    return (spaces == ("*",) or other.namespace in spaces) and matches(term.selector, other.labels)

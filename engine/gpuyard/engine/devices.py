@@ -35,12 +35,16 @@ class Devices:
     def _fill(self, name: str, pods: Iterable[Pod]) -> None:
         taken = self._taken[name]
         unknown = []
+        shared = {group for pod in pods for group in pod.gpu_groups}
         for pod in pods:
             if pod.shape.gpus and pod.devices:
                 taken.update(dict.fromkeys(pod.devices, pod.key))
             elif pod.shape.gpus:
                 unknown.append(pod)
+            elif pod.devices and not pod.shape.shared:
+                taken.update(dict.fromkeys(pod.devices, ""))
+                shared.difference_update(pod.gpu_groups)
         for pod in unknown:
             self.take(name, pod.shape.gpus, pod.key)
-        for _ in {group for pod in pods for group in pod.gpu_groups}:
+        for _ in shared:
             self.take(name, 1)

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from operator import le
 
 from gpuyard.engine.amounts import at_most
-from gpuyard.engine.counting import claim
 from gpuyard.engine.gang import Team
 from gpuyard.engine.model import Amounts, Pod, Shape
 from gpuyard.engine.placement import Standing
@@ -103,8 +102,9 @@ class Harder:
             self._failed[key] = sizes, team.workload.key
 
     def _sizes(self, team: Team) -> list[Amounts]:
-        memory = self._scratch.snapshot.fleet.smallest_gpu
-        return sorted(claim(pod.shape, memory) for pod in team.pods if self._scratch.waits(pod))
+        """What its waiting pods ask for; GPUs in the unit of the request, which is compared with its like alone."""
+        shapes = (pod.shape for pod in team.pods if self._scratch.waits(pod))
+        return sorted(Amounts(s.gpus or s.fraction or s.gpu_memory, s.cpu, s.memory) for s in shapes)
 
     def _key(self, team: Team, scope: str) -> _Key:
         waiting = {

@@ -101,7 +101,7 @@ class Hope:
         self._count = len(pods)
         self._need = _smallest([taken_by(pod.shape) for pod in pods])
         company = any(pod.shape.pod_affinity or pod.shape.pod_anti_affinity for pod in pods)
-        self._by_room = not (company or scratch.choosy)
+        self._by_room = not (company or scratch.has_avoiding)
         """Whether room decides: somebody who keeps the pods away elsewhere may be worth an eviction as well."""
         self._freed_on: dict[str, Space] = {}
         self._free = 0

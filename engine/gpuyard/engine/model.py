@@ -252,7 +252,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     leader: bool = False
     """Master or launcher: first to start, last to go."""
     gpu_groups: tuple[str, ...] = ()
-    """The shared GPUs it stands on, by their names on the node."""
+    """The shared GPUs it stands on, by their names on the node. A pod that asks for no part of a GPU keeps its group's
+    GPU for the pods that do."""
     devices: tuple[int, ...] = ()
     """The indices of its GPUs on the node, where known."""
     owner: str = ""

@@ -47,6 +47,13 @@ class PersistentMap(Mapping[K, V]):
         other._parts, other._size = parts, size
         return other
 
+    def changes_since(self, before: "PersistentMap[K, V]") -> Iterator[tuple[V | None, V | None]]:
+        """The values that differ, as they were and as they are; None: not there. Equal parts are not looked at."""
+        for old, new in zip(before._parts, self._parts, strict=True):  # noqa: SLF001 - a mapping of the same kind
+            if old is not new:
+                yield from ((value, new.get(key)) for key, value in old.items() if new.get(key) is not value)
+                yield from ((None, value) for key, value in new.items() if key not in old)
+
     def __getitem__(self, key: K) -> V:
         return self._parts[hash(key) & _LAST][key]
 

@@ -7,24 +7,26 @@
     5  room now rather than later
     6  for a pod without GPU: a node without GPUs
     7  packing: the fewest free GPUs (or millicores) left after what is on its way out; `spread`: the most
-    8  name
+    8  for part of a GPU that joins a shared one: the GPU with the least free memory; `spread`: the most
+    9  name
 
-Pods that look at nothing but GPUs or room are placed by the indexes of `Rooms`; the others look at every node that
-suits.
+Where no preference and no topology ranks the nodes, the indexes of `Rooms` give them in this order, and the first
+that will do is the best; else every node that suits is looked at.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from heapq import merge
 from itertools import groupby
 
 import msgspec
-from gpuyard.engine.company import Company
+from gpuyard.engine.company import Company, Wishes
 from gpuyard.engine.constraints import look_for_suited, preference, suited
 from gpuyard.engine.gang import Team
 from gpuyard.engine.model import Offer, Pod, Shape
 from gpuyard.engine.packing import fitting
 from gpuyard.engine.rooms import Room
 from gpuyard.engine.scratch import Scratch
+from gpuyard.engine.stepwise import paused
 
 Nodes = frozenset[str] | None
 """Some nodes, or None for all open ones."""
@@ -46,6 +48,11 @@ class Standing(msgspec.Struct, frozen=True):
     groups: tuple[str, ...] = ()
 
 
+Search = Generator[None, None, Spot | None]
+"""Pauses for others to do something; returns the place found."""
+
+Check = Callable[[Room, Shape], bool]
+
 _NO_OFFER = Offer()
 
 
@@ -58,25 +65,28 @@ class Placer:
         self._fleet = scratch.snapshot.fleet
         self._spread = spread
         self._standing = standing
-        self._company = Company(scratch)
+        self.company = Company(scratch)
         self.shut: frozenset[str] = frozenset()
         """Nodes that are kept empty for now."""
 
-    def find(self, pod: Pod, within: Nodes = None, scores: Mapping[str, int] | None = None) -> Spot | None:
+    def find(self, pod: Pod, within: Nodes = None, scores: Mapping[str, int] | None = None) -> Search:
         """The best place for a pod, if there is one, among the nodes `within`; `scores` rank the topology's domains."""
         nodes = self.nodes_for(pod, within)
-        promised = self._promised(pod, nodes)
+        wishes = yield from self.company.of(pod)
+        promised = self._promised(pod, nodes, wishes)
         if promised is not None:
             return promised
-        if scores or pod.shape.preferred or self._company.concerns(pod):
-            return self._best(pod, self._all(nodes), scores or {})
+        if scores or pod.shape.preferred or (wishes is not None and wishes.rank):
+            return (yield from self._best(pod, self._all(nodes), scores or {}, wishes))
         if pod.shape.gpus:
-            return self._by_index(pod, nodes)
+            return (yield from self._by_index(pod, nodes, wishes))
         if pod.shape.shared:
             if self._spread:
-                return self._best(pod, self._all(nodes), {})
-            return self._best(pod, self._sharing(pod.shape, nodes), {}) or self._by_index(pod, nodes)
-        return self._by_cpu(pod, nodes, Room.fits_now) or self._by_cpu(pod, nodes, _always)
+                return (yield from self._best(pod, self._all(nodes), {}, wishes))
+            joined = yield from self._best(pod, self._sharing(nodes), {}, wishes, joins=True)
+            return joined or (yield from self._by_index(pod, nodes, wishes))
+        found = yield from self._by_cpu(pod, nodes, wishes, Room.fits_now)
+        return found or (yield from self._by_cpu(pod, nodes, wishes, _always))
 
     def prepare(self, team: Team) -> Iterator[None]:
         """Make the indexes that the pods of a workload will need, a little at a time."""
@@ -86,10 +96,17 @@ class Placer:
         if not all(pod.shape.wants_gpu for pod in team.pods):
             yield from self._rooms.order_by_cpu(spread=self._spread)
 
-    def has_room(self, pod: Pod, node: str, groups: tuple[str, ...]) -> bool:
+    def has_room(self, pod: Pod, node: str, groups: tuple[str, ...]) -> Generator[None, None, bool]:
         """Whether this very place has room for a pod, later if not now."""
         room = self._rooms[node]
-        return room.fits_later(pod.shape) and room.takes(pod.shape, groups) and self._company.allows(pod, node)
+        if not (room.fits_later(pod.shape) and room.takes(pod.shape, groups)):
+            return False
+        wishes = yield from self.company.of(pod)
+        return wishes is None or wishes.allow(node)
+
+    def dissolve(self) -> Iterator[None]:
+        """Take apart what it remembers, in steps; nobody may use it any more."""
+        yield from self.company.dissolve()
 
     def nodes_for(self, pod: Pod, within: Nodes = None) -> Nodes:
         """The nodes that suit a pod by labels, taints and kube-scheduler's own word; None: all open ones."""
@@ -103,77 +120,101 @@ class Placer:
             nodes = (frozenset(self._rooms.names()) if nodes is None else nodes) - closed
         return nodes
 
-    def _promised(self, pod: Pod, nodes: Nodes) -> Spot | None:
+    def _promised(self, pod: Pod, nodes: Nodes, wishes: Wishes | None) -> Spot | None:
         standing = self._standing.get(pod.key)
         if standing is None or standing.node not in self._rooms or not (nodes is None or standing.node in nodes):
             return None
         room = self._rooms[standing.node]
-        if not room.node.open or not room.fits_later(pod.shape) or not self._company.allows(pod, standing.node):
+        if not room.node.open or not room.fits_later(pod.shape) or not (wishes is None or wishes.allow(standing.node)):
             return None
-        return self._spot(pod, room)
+        return self._spot(pod, room, wishes)
 
     def _all(self, nodes: Nodes) -> Iterable[str]:
         return self._rooms.names() if nodes is None else nodes
 
-    def _sharing(self, shape: Shape, nodes: Nodes) -> list[str]:
-        """The nodes with a shared GPU that has room for a part."""
-        names = self._rooms.shared if nodes is None else self._rooms.shared & nodes
-        return [name for name in names if self._rooms[name].could_join(shape)]
+    def _sharing(self, nodes: Nodes) -> Iterable[str]:
+        """The nodes with shared GPUs."""
+        return list(self._rooms.shared) if nodes is None else self._rooms.shared & nodes
 
-    def _by_index(self, pod: Pod, nodes: Nodes) -> Spot | None:
+    def _by_index(self, pod: Pod, nodes: Nodes, wishes: Wishes | None) -> Search:
         """The best node for whole GPUs, or for new shared ones, through the index."""
         gpus = pod.shape.gpus or pod.shape.devices
         slots = fitting(self._rooms.slots(), gpus, spread=self._spread)
         ready = [slot for slot in slots if slot[0] >= gpus]
-        return self._first(ready, pod, nodes, Room.fits_now) or self._first(slots, pod, nodes, _always)
+        found = yield from self._first(ready, pod, nodes, wishes, Room.fits_now)
+        return found or (yield from self._first(slots, pod, nodes, wishes, _always))
 
     def _first(
-        self, slots: list[tuple[int, int]], pod: Pod, nodes: Nodes, check: Callable[[Room, Shape], bool]
-    ) -> Spot | None:
+        self, slots: list[tuple[int, int]], pod: Pod, nodes: Nodes, wishes: Wishes | None, check: Check
+    ) -> Search:
         for _, level in groupby(slots, key=lambda slot: slot[1]):
             shelves = [self._rooms.shelf(slot) for slot in level]
-            for name in shelves[0] if len(shelves) == 1 else merge(*shelves):
-                if nodes is None or name in nodes:
+            for name in paused(shelves[0] if len(shelves) == 1 else merge(*shelves)):
+                if name is None:
+                    yield
+                elif nodes is None or name in nodes:
                     room = self._rooms[name]
-                    if room.node.open and room.fits_later(pod.shape) and check(room, pod.shape):
-                        return self._spot_in(pod, room)
+                    fits = room.node.open and room.fits_later(pod.shape) and check(room, pod.shape)
+                    if fits and (wishes is None or wishes.allow(name)):
+                        return self._spot(pod, room, wishes)
         return None
 
-    def _by_cpu(self, pod: Pod, nodes: Nodes, check: Callable[[Room, Shape], bool]) -> Spot | None:
+    def _by_cpu(self, pod: Pod, nodes: Nodes, wishes: Wishes | None, check: Check) -> Search:
         """The best node for a pod without GPUs, through the index of millicores."""
-        for name in self._rooms.with_cpu(pod.shape.cpu, spread=self._spread):
-            if nodes is None or name in nodes:
+        for name in paused(self._rooms.with_cpu(pod.shape.cpu, spread=self._spread)):
+            if name is None:
+                yield
+            elif nodes is None or name in nodes:
                 room = self._rooms[name]
-                if room.fits_later(pod.shape) and check(room, pod.shape):
-                    return self._spot_in(pod, room)
+                fits = room.fits_later(pod.shape) and check(room, pod.shape)
+                if fits and (wishes is None or wishes.allow(name)):
+                    return self._spot(pod, room, wishes)
         return None
 
-    def _best(self, pod: Pod, names: Iterable[str], scores: Mapping[str, int]) -> Spot | None:
-        """The best of the nodes named, each looked at."""
+    def _best(
+        self,
+        pod: Pod,
+        names: Iterable[str],
+        scores: Mapping[str, int],
+        wishes: Wishes | None = None,
+        *,
+        joins: bool = False,
+    ) -> Search:
+        """The best of the nodes named, each looked at; with `joins` of those with a shared GPU to join."""
         best: tuple[tuple[int, ...], str] | None = None
-        for name in names:
+        for name in paused(names):
+            if name is None:
+                yield
+                continue
             room = self._rooms[name]
-            if room.node.open and room.fits_later(pod.shape) and self._company.allows(pod, name):
-                found = (self._key(pod, room, scores), name)
+            if not room.node.open or not room.fits_later(pod.shape) or (joins and not room.could_join(pod.shape)):
+                continue
+            if wishes is None or wishes.allow(name):
+                found = (self._key(pod, room, scores, wishes), name)
                 if best is None or found < best:
                     best = found
-        return self._spot(pod, self._rooms[best[1]]) if best else None
+        return self._spot(pod, self._rooms[best[1]], wishes) if best else None
 
-    def _key(self, pod: Pod, room: Room, scores: Mapping[str, int]) -> tuple[int, ...]:
+    def _key(self, pod: Pod, room: Room, scores: Mapping[str, int], wishes: Wishes | None) -> tuple[int, ...]:
         shape = pod.shape
         free = room.later if shape.wants_gpu else room.cpu_later
         return (
-            -preference(shape, room.node) - self._company.preference(pod, room.node.name),
+            -preference(shape, room.node) - (wishes.preference(room.node.name) if wishes else 0),
             -scores.get(room.node.name, 0),
             -(shape.shared and not self._spread and room.could_join(shape)),
             -room.fits_now(shape),
             0 if shape.wants_gpu or not room.node.gpus else 1,
             -free if self._spread else free,
+            self._card(shape, room) if shape.shared else 0,
         )
 
-    def _spot(self, pod: Pod, room: Room) -> Spot:
+    def _card(self, shape: Shape, room: Room) -> int:
+        free = room.best_card(shape, spread=self._spread)
+        return -free if self._spread else free
+
+    def _spot(self, pod: Pod, room: Room, wishes: Wishes | None) -> Spot:
         spot = self._spot_in(pod, room)
-        if spot.now and not self._company.allows(pod, spot.node, now=True):
+        if spot.now and wishes is not None and not wishes.allow(spot.node, now=True):
             return msgspec.structs.replace(spot, now=False)
         return spot
 

@@ -99,6 +99,7 @@ class Cycle:
         """
         for pools in filter(None, (self._pools, *self._movable.values())):
             yield from pools.dissolve()
+        yield from self.placer.dissolve()
         yield from self.scratch.dissolve()
         yield from take_apart(self.record)
         yield from take_apart(self)

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 from gpuyard.engine.accounts import Accounts
 from gpuyard.engine.chunks import Chunk, Chunks
 from gpuyard.engine.gang import Team
-from gpuyard.engine.model import Pod
+from gpuyard.engine.model import Budget, Pod
 from gpuyard.engine.scratch import Scratch
 from gpuyard.engine.snapshot import Snapshot
 
@@ -20,12 +20,13 @@ class Guard:
         self.denied: set[str] = set()
         """The budgets that kept somebody from going, since this was cleared."""
         self._left: dict[str, int] = {}
+        self._budgets: dict[str, list[Budget]] = {}
+        """By namespace: a budget is about pods of its own."""
         self._budgets_of: dict[str, list[str]] = {}
         if honor_budgets:
             for name, budget in sorted(scratch.snapshot.budgets.items()):
                 self._left[name] = budget.allowed
-                for pod in budget.pods:
-                    self._budgets_of.setdefault(pod, []).append(name)
+                self._budgets.setdefault(name.partition("/")[0], []).append(budget)
 
     def spares(self, pods: Iterable[Pod]) -> bool:
         """Whether one of these pods has been evicted already."""
@@ -33,7 +34,7 @@ class Guard:
 
     def affordable(self, chunks: Chunks) -> Chunks:
         """The chunks in order, without those that a disruption budget does not allow any more."""
-        if not self._budgets_of:
+        if not self._budgets:
             return chunks
         left = dict(self._left)
         out = []
@@ -56,7 +57,14 @@ class Guard:
 
     def _names(self, pods: Iterable[Pod]) -> list[str]:
         """The budgets that evicting these pods would be counted against, once for each pod."""
-        return [name for pod in pods for name in self._budgets_of.get(pod.key, ()) if pod.active]
+        return [name for pod in pods if pod.active for name in self._about(pod)] if self._budgets else []
+
+    def _about(self, pod: Pod) -> list[str]:
+        found = self._budgets_of.get(pod.key)
+        if found is None:
+            own = self._budgets.get(pod.namespace, ())
+            found = self._budgets_of[pod.key] = [budget.name for budget in own if pod.key in budget.pods]
+        return found
 
     def spend(self, chunks: Iterable[Chunk]) -> None:
         """Count these evictions against the budgets."""

@@ -20,7 +20,6 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 
 from gpuyard.engine import gates
-from gpuyard.engine.company import Company
 from gpuyard.engine.constraints import selects, tolerates
 from gpuyard.engine.gang import Team, starting_chunk
 from gpuyard.engine.model import GPU, RESOURCES, UNLIMITED, Node, Offer, Pod, Shape, State
@@ -30,6 +29,7 @@ from gpuyard.engine.result import Clearing, Gap, Kept, NodeCounts, Reason, Share
 from gpuyard.engine.rooms import Room
 from gpuyard.engine.scratch import Status
 from gpuyard.engine.snapshot import Snapshot
+from gpuyard.engine.stepwise import at_once
 
 
 def waiting_reasons(cycle: Cycle, end: Snapshot | None = None) -> dict[str, Waiting]:
@@ -226,7 +226,8 @@ def node_cause(cycle: Cycle, pod: Pod, name: str) -> str:
     cause = _unless_offered(_cause(cycle.scratch.rooms[name], pod.shape), name, cycle.placer.nodes_for(pod))
     if cause != "affinity":
         return cause
-    return "" if Company(cycle.scratch).allows(pod, name) else cause
+    wishes = at_once(cycle.placer.company.of(pod))
+    return "" if wishes is None or wishes.allow(name) else cause
 
 
 def _would_fit(room: Room, shape: Shape, holder: Pod) -> bool:
@@ -252,7 +253,7 @@ def _hole(room: Room, shape: Shape) -> int:
     whole = max(0, room.later) * GPU
     if not shape.shared:
         return whole
-    return whole + sum(GPU - stays for _, stays in room.groups.values() if stays)
+    return whole + room.shared_milli()
 
 
 _BY_ROOM = ("gpus", "cpu", "memory", "pods", "affinity", "not-offered")

@@ -10,15 +10,16 @@ A `Room` is one node; `Rooms` finds them by free whole GPUs. Three things happen
 from bisect import bisect_left, insort
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 
-from gpuyard.engine.counting import Occupancy, share_of_gpu
+from gpuyard.engine.counting import Occupancy, card_size, milli_left, part_of_card
 from gpuyard.engine.cpus import ByCpu
 from gpuyard.engine.model import GPU, Node, Shape
+from gpuyard.engine.sharing.cards import Card, Task, ranked
 from gpuyard.engine.snapshot import Slot, Snapshot
 from gpuyard.engine.stepwise import at_once, in_order
 
 
 class Room:
-    """One node: what is free `now` and `later`, and of its shared `groups` the milli-GPUs in use now and later."""
+    """One node: what is free `now` and `later`, and of its shared `groups` the memory in use now and later."""
 
     __slots__ = (
         "cpu_later",
@@ -65,55 +66,76 @@ class Room:
 
     def shares(self, shape: Shape, when: int) -> int:
         """How many GPUs could take a part of this size: shared ones with room, and whole ones; now (0) or later (1)."""
-        share = share_of_gpu(shape, self.node.gpu_memory)
-        if share > GPU:
+        task = self._task(shape)
+        if task.memory > card_size(self.node.gpu_memory):
             return 0
-        joined = sum(1 for name in self.groups if self.joins(name, share, when))
+        joined = sum(self._card(name, when).takes(task) for name in self.groups)
         if when:
             return joined + max(0, self.later)
-        promised = sum(1 for name, cell in self.groups.items() if not cell[0] and self.joins(name, share, 1))
+        promised = sum(not cell[0] and self._card(name, 1).takes(task) for name, cell in self.groups.items())
         return joined + max(0, min(self.now, self.later + promised))
 
-    def joins(self, group: str, share: int, when: int) -> bool:
-        """Whether a shared GPU that stays in use has room for another `share`; now (0) or later (1).
+    def _task(self, shape: Shape) -> Task:
+        return Task(part_of_card(shape, self.node.gpu_memory))
 
-        One that is only promised to pods so far is not there to join now: whoever starts on it needs a free GPU.
+    def _card(self, group: str, when: int, index: int = 0) -> Card:
+        """A shared GPU with what pods may still join there; now (0) or later (1).
+
+        A GPU that all its pods leave has nothing to join, nor has one that is only promised to pods so far, now:
+        a pod that starts there needs a free GPU.
         """
         held, stays = self.groups[group]
-        return 0 < stays <= GPU - share and (when == 1 or 0 < held <= GPU - share)
+        in_use = stays > 0 and (when == 1 or held > 0)
+        free = card_size(self.node.gpu_memory) - (stays if when else max(held, stays))
+        return Card(self.node.name, index, free if in_use else 0)
 
     def could_join(self, shape: Shape) -> bool:
         """Whether a shared GPU in use has room for a part of this size."""
-        share = share_of_gpu(shape, self.node.gpu_memory)
-        return any(self.joins(group, share, 1) for group in self.groups)
+        task = self._task(shape)
+        return any(self._card(group, 1).takes(task) for group in self.groups)
 
     def takes(self, shape: Shape, groups: Sequence[str]) -> bool:
         """Whether these very GPUs will have room for the parts of a shared request that fits."""
-        share = share_of_gpu(shape, self.node.gpu_memory)
+        part, size = part_of_card(shape, self.node.gpu_memory), card_size(self.node.gpu_memory)
         stays = [self.groups[group][1] if group in self.groups else 0 for group in groups]
-        return stays.count(0) <= self.later and all(used + share <= GPU for used in stays)
+        return stays.count(0) <= self.later and all(used + part <= size for used in stays)
 
     def has_now(self, shape: Shape, groups: Sequence[str]) -> bool:
         """Whether the chosen GPUs have room for the parts already."""
-        share = share_of_gpu(shape, self.node.gpu_memory)
+        task = self._task(shape)
         held = [group for group in groups if group in self.groups and self.groups[group][0]]
-        return len(groups) - len(held) <= self.now and all(self.joins(group, share, 0) for group in held)
+        return len(groups) - len(held) <= self.now and all(self._card(group, 0).takes(task) for group in held)
 
     def choose_groups(self, shape: Shape, own: Sequence[str], *, spread: bool) -> tuple[str, ...]:
-        """The GPUs for a shared request that fits: the fullest first, whole free ones last; the reverse to spread.
+        """The GPUs for a shared request that fits, as `sharing` ranks them: whole ones last, or to spread first.
 
         Of the whole ones those that the pod itself has left, then those that are free already, then those being freed:
         shared ones under their names, others under new ones.
         """
-        share = share_of_gpu(shape, self.node.gpu_memory)
-        joined = sorted((g for g in self.groups if self.joins(g, share, 1)), key=lambda g: (-self.groups[g][1], g))
+        names, cards = self._cards(shape, own)
+        best = ranked(self._task(shape), cards, spread=spread)
+        return tuple(names[card.index] for card in best[: shape.devices])
+
+    def best_card(self, shape: Shape, *, spread: bool) -> int:
+        """The free memory of the GPU that a shared request which fits would get first."""
+        return ranked(self._task(shape), self._cards(shape, ())[1], spread=spread)[0].free
+
+    def _cards(self, shape: Shape, own: Sequence[str]) -> tuple[list[str], list[Card]]:
+        """The names of the GPUs that a shared request may get, and the GPUs as cards, in the order of ties."""
+        used = sorted(group for group, cell in self.groups.items() if cell[1])
         leaving = [*(g for g in own if g in self.groups), *sorted(g for g in self.groups if g not in own)]
         freed = [g for g in leaving if not self.groups[g][1]]
         new = list(_unused_names(self.groups, shape.devices))
         ready, mine = max(0, self.now), sum(g in own for g in freed)
         fresh = [*freed[:mine], *new[:ready], *freed[mine:], *new[ready:]][: max(0, self.later)]
-        ranked = [*fresh, *reversed(joined)] if spread else [*joined, *fresh]
-        return tuple(ranked[: shape.devices])
+        size = card_size(self.node.gpu_memory)
+        cards = [self._card(group, 1, index) for index, group in enumerate(used)]
+        cards += [Card(self.node.name, index, size) for index in range(len(used), len(used) + len(fresh))]
+        return used + fresh, cards
+
+    def shared_milli(self) -> int:
+        """The milli-GPUs that will be free on the shared GPUs that stay in use."""
+        return milli_left((stays for _, stays in self.groups.values() if stays), self.node.gpu_memory)
 
     def shift(self, shape: Shape, groups: Sequence[str], now: int, later: int) -> None:
         """Give back (1), take (-1) or leave (0) a pod's part of what is free now and later."""
@@ -129,13 +151,13 @@ class Room:
             self.memory_later += later * shape.memory
             self.pods_later += later
         for group in groups:
-            self._shift_group(group, share_of_gpu(shape, self.node.gpu_memory), now, later)
+            self._shift_group(group, part_of_card(shape, self.node.gpu_memory), now, later)
 
-    def _shift_group(self, group: str, share: int, now: int, later: int) -> None:
+    def _shift_group(self, group: str, part: int, now: int, later: int) -> None:
         cell = self.groups.setdefault(group, [0, 0])
         before = cell[0] > 0, cell[1] > 0
-        cell[0] -= now * share
-        cell[1] -= later * share
+        cell[0] -= now * part
+        cell[1] -= later * part
         self.now += before[0] - (cell[0] > 0)
         self.later += before[1] - (cell[1] > 0)
         if not cell[0] and not cell[1]:
@@ -241,5 +263,5 @@ class Rooms:
         for name in self.shared:
             room = self[name]
             if room.node.open:
-                rest += sum(GPU - stays for stays in (cell[1] for cell in room.groups.values()) if stays)
+                rest += room.shared_milli()
         return self.free_later * GPU + rest

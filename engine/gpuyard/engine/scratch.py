@@ -9,7 +9,7 @@ A pod's way during a cycle:
     BOUND, NOMINATED ──evict──▶ WAITING, MOVED ──evict──▶ EVICTED    taking back what this cycle promised
 """
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from enum import StrEnum, auto
 from typing import Any
 
@@ -67,7 +67,10 @@ class Scratch:
         self.accounts = accounts
         self.rooms = Rooms(snapshot)
         self.changed: dict[str, Place] = {}
-        self.choosy: dict[str, Pod] = dict(snapshot.choosy)
+        self.newcomers: dict[str, Pod] = {}
+        """Pods with an anti-affinity that have got their first place in this cycle."""
+        self.watch: Callable[[Pod, Place, Place], None] | None = None
+        """Is told of each pod whose place changes: the pod, its place before, its place after."""
         self.stirred: set[str] = set()
         """The workloads of which a pod has changed, even if that was undone; whoever acts on it clears it."""
         self._teams: dict[str, Team] = {}
@@ -81,9 +84,12 @@ class Scratch:
 
     def place(self, pod: Pod) -> Place:
         """Where a pod is now."""
-        return self.changed.get(pod.key) or Place(
-            Status.GONE if pod.gated else _START.get(pod.state, Status.GONE), pod.node, pod.gpu_groups
-        )
+        return place_in(self.changed, pod)
+
+    @property
+    def has_avoiding(self) -> bool:
+        """Whether any pod that has a place, or will have one, keeps others away."""
+        return bool(self.newcomers or self.snapshot.avoiding)
 
     def status(self, pod: Pod) -> Status:
         """A pod's status now."""
@@ -215,16 +221,22 @@ class Scratch:
         self._log.append((self.rooms.shift, (node, shape, groups, -now, -later)))
 
     def _set(self, pod: Pod, place: Place) -> None:
-        old = self.changed.get(pod.key)
-        self.changed[pod.key] = place
+        self._log.append((self._put, (pod, self.changed.get(pod.key))))
+        self._put(pod, place)
         self.stirred.add(pod.workload)
-        if old is None:
-            self._log.append((self.changed.pop, (pod.key,)))
+        if pod.shape.pod_anti_affinity and not pod.holds and pod.key not in self.newcomers:
+            self.newcomers[pod.key] = pod
+            self._log.append((self.newcomers.pop, (pod.key,)))
+
+    def _put(self, pod: Pod, place: Place | None) -> None:
+        """Note a pod's place; None: the one of the snapshot."""
+        before = self.place(pod) if self.watch is not None else None
+        if place is None:
+            del self.changed[pod.key]
         else:
-            self._log.append((self.changed.__setitem__, (pod.key, old)))
-        if pod.shape.pod_anti_affinity and pod.key not in self.choosy:
-            self.choosy[pod.key] = pod
-            self._log.append((self.choosy.pop, (pod.key,)))
+            self.changed[pod.key] = place
+        if self.watch is not None and before is not None:
+            self.watch(pod, before, self.place(pod))
 
     def _count(self, pod: Pod, node: str, sign: int) -> None:
         amounts = self.claim(pod, node)
@@ -237,6 +249,13 @@ class Scratch:
         team.active[group] = team.active.get(group, 0) + sign
         workload = team.workload
         self.accounts.add(workload.queue or "", change, fixed=not workload.preemptible)
+
+
+def place_in(changed: Mapping[str, Place], pod: Pod) -> Place:
+    """A pod's place, where `changed` are the places that differ from those of the snapshot."""
+    return changed.get(pod.key) or Place(
+        Status.GONE if pod.gated else _START.get(pod.state, Status.GONE), pod.node, pod.gpu_groups
+    )
 
 
 def is_stuck(pod: Pod, now: int) -> bool:

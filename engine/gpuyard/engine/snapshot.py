@@ -7,7 +7,7 @@ once a snapshot has them: a `Draft` makes others of the ones that differ, which 
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self, TypeGuard
+from typing import Any, NamedTuple, Self, TypeGuard
 
 import msgspec
 from gpuyard.engine.counting import UNUSED, Occupancy, QueueUse, claim, occupancy
@@ -23,6 +23,7 @@ from gpuyard.engine.model import (
     Node,
     Offer,
     Pod,
+    PodTerm,
     Promise,
     Queue,
     Shape,
@@ -36,6 +37,20 @@ Names = PersistentMap[str, bool]
 """A set of names; the values say nothing."""
 
 _EMPTY = PersistentMap[Any, Any]()
+
+
+class AvoidingKind(NamedTuple):
+    """Pods that avoid the same others: of one namespace, with the same terms of anti-affinity."""
+
+    namespace: str
+    terms: tuple[PodTerm, ...]
+
+
+def avoiding_kind(pod: Pod) -> AvoidingKind:
+    """What a pod avoids."""
+    return AvoidingKind(pod.namespace, pod.shape.pod_anti_affinity)
+
+
 _NO_PODS: Mapping[str, Pod] = {}
 
 
@@ -87,8 +102,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     terminating: PersistentMap[str, Pod] = _EMPTY
     nominated: PersistentMap[str, Pod] = _EMPTY
     """Pending pods with a standing nomination."""
-    choosy: PersistentMap[str, Pod] = _EMPTY
-    """Pods that hold room and keep others away (anti-affinity)."""
+    avoiding: "PersistentMap[AvoidingKind, PersistentMap[str, Pod]]" = _EMPTY
+    """Pods that hold room and have an anti-affinity, by what they avoid."""
 
     @classmethod
     def build(  # noqa: PLR0913 - one argument per kind of object
@@ -204,7 +219,7 @@ class Draft:
         self._fleet = base.fleet
         self._changes = defaultdict[str, dict[Any, Any]](dict)
         """By field of the snapshot the entries that differ; None: no longer there."""
-        self._names = defaultdict[tuple[str, Any], dict[str, bool | None]](dict)
+        self._names = defaultdict[tuple[str, Any], dict[str, Any]](dict)
         """The same for the names within an entry of a field."""
         self._come = defaultdict[str, dict[str, Pod]](dict)
         """The pods that were put, by workload."""
@@ -337,7 +352,7 @@ class Draft:
         if pod.nominated and pod.state is State.PENDING:
             self._changes["nominated"][pod.key] = entry
         if pod.shape.pod_anti_affinity and pod.holds:
-            self._changes["choosy"][pod.key] = entry
+            self._names["avoiding", avoiding_kind(pod)][pod.key] = entry
 
     def _standing_on(self, node: str, come: Iterable[Pod]) -> tuple[Pod, ...]:
         """The pods of a node: those that are as they were, and these."""

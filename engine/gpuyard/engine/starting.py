@@ -49,7 +49,7 @@ class Starter:
         """Promise all the pods their places; False changes nothing."""
         return self._place(team, pods, bind=False)
 
-    def may_stay(self, pod: Pod, place: Place) -> bool:
+    def may_stay(self, pod: Pod, place: Place) -> Steps:
         """Whether a pod's old place has still room for it."""
         return self._placer.has_room(pod, place.node, place.groups)
 
@@ -91,7 +91,7 @@ class Starter:
 
     def _each(self, team: Team, pods: Sequence[Pod], nodes: NodeSet) -> Steps:
         for pod in pods:
-            spot = self._placer.find(pod, nodes.nodes, nodes.scores)
+            spot = yield from self._placer.find(pod, nodes.nodes, nodes.scores)
             if spot is None or self._passes_bound_there(team, pod, spot.node):
                 self._reporter.no_room(pod.key)
                 self.stopped_at = pod

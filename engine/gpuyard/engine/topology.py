@@ -9,7 +9,7 @@ from functools import reduce
 
 import msgspec
 from gpuyard.engine.amounts import RATIO
-from gpuyard.engine.counting import share_of_gpu
+from gpuyard.engine.counting import card_size, part_of_card, share_of_gpu
 from gpuyard.engine.model import GPU, NOTHING, Amounts, Pod, Topology, TopologyConstraint
 from gpuyard.engine.scratch import Scratch
 from gpuyard.engine.stepwise import paused
@@ -74,6 +74,8 @@ class _Tree:
         asked = [self._asked(pod) for pod in pods]
         self._total = reduce(Amounts.plus, asked)
         self._largest = Amounts(*map(max, zip(*asked, strict=True)))
+        shapes = {pod.shape for pod in pods}
+        self._parts = shapes if all(shape.shared for shape in shapes) else set()
         self._alike = len({pod.shape.wants_gpu for pod in pods}) == 1
         self._nodes: dict[Domain, list[str]] = {}
         self._paths: dict[str, Domain] = {}
@@ -148,12 +150,18 @@ class _Tree:
     def _places(self, name: str) -> int:
         """How many of the largest pods find room on a node."""
         free, pod = self._free(name), self._largest
-        if 0 < pod.gpu < GPU:
-            room = self._scratch.rooms[name]
-            rest = sum(GPU - stays for held, stays in room.groups.values() if held or stays)
-            free = free.plus(Amounts(gpu=rest))
+        if self._parts:
+            free, pod = free._replace(gpu=self._places_by_parts(name)), pod._replace(gpu=1)
         counts = [have // want for want, have in zip(pod, free, strict=True) if want]
         return max(0, min(counts, default=self._pods))
+
+    def _places_by_parts(self, name: str) -> int:
+        """How many pods find room on the GPUs of a node, where each asks for parts of GPUs."""
+        room = self._scratch.rooms[name]
+        memory = room.node.gpu_memory
+        size, part = card_size(memory), max(part_of_card(shape, memory) for shape in self._parts)
+        shared = sum((size - stays) // part for _, stays in room.groups.values() if stays)
+        return (max(0, room.later) * (size // part) + shared) // max(shape.devices for shape in self._parts)
 
     def _free(self, name: str) -> Amounts:
         room = self._scratch.rooms[name]

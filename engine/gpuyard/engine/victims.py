@@ -270,7 +270,7 @@ class Search:
             self._scratch.evict(pod)
             yield
         for pod, old in away:
-            if not self._starter.may_stay(pod, old):
+            if not (yield from self._starter.may_stay(pod, old)):
                 yield from self._scratch.take_back(mark)
                 return
             self._scratch.nominate(pod, old.node, old.groups)

@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from gpuyard.engine.accounts import Accounts
 from gpuyard.engine.constraints import suited
+from gpuyard.engine.counting import milli_left
 from gpuyard.engine.gang import Team, starting_chunk
 from gpuyard.engine.line import WaitingLine
 from gpuyard.engine.model import GPU, Pod, Shape, Workload
@@ -384,7 +385,7 @@ class _Cleared:
     def __init__(self, asker: Asker, node: str, room: Room, free: int) -> None:
         self._fleet, self._node, self._room = asker.snapshot.fleet, node, room
         self._everywhere = (free + room.now) * GPU
-        self._shared = sum(max(0, GPU - used) for used, _ in room.groups.values())
+        self._shared = milli_left((used for used, _ in room.groups.values()), room.node.gpu_memory)
 
     def fits(self, shape: Shape, whole: Demand) -> bool:
         """Whether such a request would take some of it: its first pod fits there, and there is enough for all."""
@@ -419,7 +420,10 @@ def _free(snapshot: Snapshot) -> int:
 
 def _shared(snapshot: Snapshot, nodes: Collection[str]) -> int:
     """The milli-GPUs that are left of the GPUs that several share on these nodes."""
-    return sum(max(0, GPU - used) for name in nodes for used, _ in snapshot.sharing[name].values())
+    return sum(
+        milli_left((used for used, _ in snapshot.sharing[name].values()), snapshot.fleet.nodes[name].gpu_memory)
+        for name in nodes
+    )
 
 
 def _waiting(snapshot: Snapshot) -> int:

@@ -11,13 +11,15 @@ preemptibility of a workload: what pods or a PodGroup say later counts again onc
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from gpuyard.engine.kube import gangs, others, placed, pods, workloads
+from gpuyard.engine.kube import gangs, placed, pods, workloads
 from gpuyard.engine.kube.faults import Complain
 from gpuyard.engine.kube.meta import created, labels_of, read
 from gpuyard.engine.kube.times import moment
 from gpuyard.engine.model import Budget, Gang, State, Workload
 from gpuyard.engine.model import Pod as EnginePod
 from gpuyard.engine.settings import Settings
+from gpuyard.engine.stepwise import at_once
+from gpuyard.extender.budget_index import BudgetIndex
 from gpuyard.extender.ledger import Sighting
 from gpuyard.extender.objects import Pod, PodDisruptionBudget, PodGroup, PodOwner, PriorityClass
 from gpuyard.extender.owners import Owners
@@ -55,6 +57,7 @@ class Translator:
         self._classes: dict[str, int] = {}
         self._known = workloads.CLASSES
         self._budgets: dict[str, PodDisruptionBudget] = {}
+        self.budget_index = BudgetIndex(self._budgets)
         self.budget_news = 0
         """How often a disruption budget has changed."""
         self._pods: dict[str, Pod] = {}
@@ -196,14 +199,15 @@ class Translator:
             self._budgets[key] = seen
 
     def budgets_of(self, of: Iterable[EnginePod]) -> list[Budget]:
-        """The disruption budgets, as far as they are about these pods."""
+        """The disruption budgets that are about some of these pods, with those pods."""
         if not self._budgets:
             return []
-        by_namespace: dict[str, list[EnginePod]] = {}
+        at_once(self.budget_index.renew())
+        covered: dict[str, set[str]] = {}
         for pod in of:
-            by_namespace.setdefault(pod.namespace, []).append(pod)
-        seen = ((budget, by_namespace.get(budget.metadata.namespace or "", [])) for budget in self._budgets.values())
-        return [others.budget(budget, mine, Complaints()) for budget, mine in seen if mine]
+            for name in self.budget_index.about(pod):
+                covered.setdefault(name, set()).add(pod.key)
+        return [self.budget_index.budget(name, pods) for name, pods in covered.items()]
 
     def drop_pod(self, key: str) -> str:
         """A pod is gone: from which workload."""

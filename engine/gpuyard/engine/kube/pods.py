@@ -10,7 +10,9 @@ Pending             no      yes         Pending, and never started: it is about 
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 
+import msgspec
 from gpuyard.engine.constraints import whole_number
 from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.faults import Complain
@@ -18,10 +20,13 @@ from gpuyard.engine.kube.meta import NO_META, meta_of, read
 from gpuyard.engine.kube.quantity import count
 from gpuyard.engine.kube.shapes import shape
 from gpuyard.engine.kube.times import moment
-from gpuyard.engine.model import NO_LABELS, Labels, Pod, State
+from gpuyard.engine.model import NO_LABELS, Labels, Pod, Shape, State
 
 GPU_GROUP = "runai-gpu-group"
 """Label of the shared GPU a pod stands on; on several GPUs `runai-gpu-group/NAME` each."""
+
+RESERVATIONS = frozenset({"kai-resource-reservation", "runai-reservation"})
+"""The namespaces of KAI's reservation pods: each takes a whole GPU from kubelet for the pods of one GPU group."""
 
 SUB_GROUP = "kai.scheduler/subgroup-name"
 TASK_PRIORITY = "kai.scheduler/task-priority"
@@ -66,6 +71,11 @@ def pod(seen: objects.Pod, workload: str | None, now: int, complain: Complain, d
     asked = shape(spec, meta.annotations, complain)
     owner = owner_of(seen) if meta.owner_references else None
     holds = state not in _OVER and bool(node)
+    groups: tuple[str, ...] = ()
+    if holds and meta.namespace in RESERVATIONS and (groups := _named_groups(labels)):
+        asked = _without_gpus(asked)
+    elif holds and asked.shared:
+        groups = _gpu_groups(labels, asked.devices, key)
     return Pod(
         key=key,
         uid=meta.uid or "",
@@ -81,7 +91,7 @@ def pod(seen: objects.Pod, workload: str | None, now: int, complain: Complain, d
         nominated=status.nominated_node_name or "" if state is State.PENDING else "",
         task_priority=0 if plain else _task_priority(labels, complain),
         leader=not plain and not _LEADERS.isdisjoint(labels.items()),
-        gpu_groups=_gpu_groups(labels, asked.devices, key) if asked.shared and holds else (),
+        gpu_groups=groups,
         devices=devices if holds else (),
         owner=(owner.uid or f"{owner.kind}/{owner.name}") if owner and owner.kind not in _KEEPS_NAMES else "",
         labels=labels,
@@ -182,10 +192,20 @@ def _task_priority(labels: Labels, complain: Complain) -> int:
 
 def _gpu_groups(labels: Labels, devices: int, key: str) -> tuple[str, ...]:
     """The shared GPUs by name. A placed pod that names none has some of its own, shared with nobody."""
-    named = sorted(value for name, value in labels.items() if name.partition("/")[0] == GPU_GROUP)
+    named = _named_groups(labels)
     if named:
-        return tuple(named)
+        return named
     return (key,) if devices == 1 else tuple(f"{key}/{n}" for n in range(devices))
+
+
+def _named_groups(labels: Labels) -> tuple[str, ...]:
+    return tuple(sorted(value for name, value in labels.items() if name.partition("/")[0] == GPU_GROUP))
+
+
+@lru_cache(maxsize=1 << 8)
+def _without_gpus(shape: Shape) -> Shape:
+    """The shape of a reservation pod: its GPU counts once, as the GPU of its group."""
+    return msgspec.structs.replace(shape, gpus=0)
 
 
 def minimum(text: str) -> int:

@@ -194,6 +194,7 @@ class Planner:
     async def _decide(self) -> None:
         now, settings = self._clock(), self._config().engine
         leaving = [uid for run in self._runs.values() if not run.why_not for uid in run.plan.victims]
+        await drain(self._observer.prepare(), self._clock, self._calls)
         snapshot = self._observer.snapshot(self._open_promises(), leaving, now, int(self._today()))
         await give_way(self._calls)
         self._waiting.turn_away(snapshot, settings)

@@ -11,6 +11,7 @@ from gpuyard.engine.snapshot import Snapshot
 from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.ledger import Ledger
 from gpuyard.extender.planner.capacity import Capacity
+from gpuyard.extender.planner.covering import CoveredPods
 from gpuyard.extender.planner.leaving import Leaving
 from gpuyard.extender.planner.refusals import Refusals
 from gpuyard.extender.planner.view import UnderWay, view
@@ -38,6 +39,7 @@ class Observer:
         self._again_today = float("inf")
         self._weighed = SCALE
         """The last `fairshare.k` that was looked at."""
+        self._covered = CoveredPods(translator.budget_index)
         self.refusals = Refusals()
         self.leaving = Leaving()
 
@@ -49,6 +51,10 @@ class Observer:
     def look_again(self) -> None:
         """What was decided could not be carried out."""
         self._seen = ()
+
+    def prepare(self) -> Iterator[None]:
+        """Bring up to date what would take `snapshot` long at once, in steps."""
+        return self._covered.renew(self._ledger.snapshot.pods)
 
     def snapshot(self, promises: Iterable[Promise], leaving: Iterable[str], now: float, today: int) -> Snapshot:
         """The cluster to decide on, with places kept and the UIDs of those who are to go."""
@@ -65,7 +71,7 @@ class Observer:
             granted=self._granted(),
             leaving=frozenset(leaving) | self._ledger.doomed,
             promises=tuple(promises),
-            budgets=tuple(self._translator.budgets_of(counted.pods.values())),
+            budgets=self._covered.now(counted.pods),
             dips=dips,
             late=tuple(self.leaving.in_time(counted.terminating.values(), now, today)),
             # The clock on the wall may have jumped meanwhile: what has passed is counted by the other one.

@@ -1,0 +1,1 @@
+"""Which card takes a task that asks for a part of one; see `cards`."""

@@ -1,0 +1,39 @@
+"""Which card takes a task that asks for a part of its memory.
+
+A card takes a task if it has as much memory free as the task asks for; what two cards have free never adds up. The best
+card is the one with the least free memory (best fit), so that large tasks still find room; to spread, the one with the
+most. Equal cards are ordered by host, then by index.
+
+All amounts are whole numbers of one unit, which the caller chooses: MiB, or thousandths of a MiB.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+
+class Task(msgspec.Struct, frozen=True, gc=False):
+    """What a task asks for on each card that it gets."""
+
+    memory: int
+
+
+class Card(msgspec.Struct, frozen=True, gc=False):
+    """A card that may take tasks."""
+
+    host: str
+    index: int
+    free: int
+    """The memory that nobody has reserved or uses."""
+
+    def takes(self, task: Task) -> bool:
+        """Whether the card has room for the task."""
+        return self.free >= task.memory
+
+
+def ranked(task: Task, cards: Iterable[Card], *, spread: bool = False) -> list[Card]:
+    """The cards that take a task, the best first; a task that asks for several cards gets the first ones."""
+    sign = -1 if spread else 1
+    return sorted(
+        (card for card in cards if card.takes(task)), key=lambda card: (sign * card.free, card.host, card.index)
+    )

@@ -1,0 +1,96 @@
+"""Which disruption budgets are about a pod: an index of the budgets by namespace and label."""
+
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from gpuyard.engine.constraints import Hook, hooks
+from gpuyard.engine.kube.others import meets
+from gpuyard.engine.kube.selectors import selector
+from gpuyard.engine.model import Budget, Pod, Requirement
+from gpuyard.engine.stepwise import paused
+from gpuyard.extender.objects import PodDisruptionBudget
+
+
+class Rule(NamedTuple):
+    """Which pods a budget is about."""
+
+    namespace: str
+    selector: tuple[Requirement, ...]
+
+    def covers(self, pod: Pod) -> bool:
+        """Whether the budget is about a pod."""
+        return pod.namespace == self.namespace and all(meets(pod.labels, one) for one in self.selector)
+
+
+class BudgetIndex:
+    """The budgets as they are in `budgets`, which others change; `renew` reads what has changed."""
+
+    def __init__(self, budgets: Mapping[str, PodDisruptionBudget]) -> None:
+        self._budgets = budgets
+        self._read: dict[str, PodDisruptionBudget] = {}
+        self._by_label: dict[tuple[str, Hook], dict[str, Rule]] = {}
+        self.rules: dict[str, Rule] = {}
+        """By budget; a rule that stays the same stays the same object."""
+        self._news: set[str] = set()
+
+    def take_news(self) -> list[str]:
+        """The budgets that were read, or are gone, since the last time."""
+        news, self._news = self._news, set()
+        return sorted(news)
+
+    def renew(self) -> Generator[None, None, None]:
+        """Read the budgets that have changed, in steps."""
+        for gone in self._read.keys() - self._budgets.keys():
+            del self._read[gone]
+            self._news.add(gone)
+            self._drop(gone)
+        for key in paused(list(self._budgets)):
+            if key is None:
+                yield
+                continue
+            # Looked up now, not before the pause: others renew meanwhile, and must not be undone.
+            seen = self._budgets.get(key)
+            if seen is not None and self._read.get(key) is not seen:
+                self._put(key, seen)
+
+    def about(self, pod: Pod) -> list[str]:
+        """The budgets that are about a pod."""
+        found = self._hooked(pod.namespace, (None, *pod.labels.items()))
+        return [key for key, rule in found if rule.covers(pod)]
+
+    def budget(self, key: str, pods: Iterable[str]) -> Budget:
+        """A budget with the pods that it is about; without a status it allows nothing."""
+        seen = self._read.get(key)
+        status = seen.status if seen else None
+        return Budget(key, frozenset(pods), max(0, (status.disruptions_allowed if status else 0) or 0))
+
+    def _hooked(self, namespace: str, labels: Iterable[Hook]) -> Iterator[tuple[str, Rule]]:
+        for label in labels:
+            yield from self._by_label.get((namespace, label), _NONE).items()
+
+    def _put(self, key: str, seen: PodDisruptionBudget) -> None:
+        wanted = seen.spec.selector if seen.spec else None
+        rule = Rule(seen.metadata.namespace or "", selector(wanted, "spec.selector", _keep_quiet))
+        self._read[key] = seen
+        self._news.add(key)
+        if self.rules.get(key) != rule:
+            self._drop(key)
+            self.rules[key] = rule
+            for hook in hooks(rule.selector):
+                self._by_label.setdefault((rule.namespace, hook), {})[key] = rule
+
+    def _drop(self, key: str) -> None:
+        rule = self.rules.pop(key, None)
+        if rule is not None:
+            for hook in set(hooks(rule.selector)):
+                entries = self._by_label[rule.namespace, hook]
+                del entries[key]
+                if not entries:
+                    del self._by_label[rule.namespace, hook]
+
+
+_NONE: Mapping[str, Rule] = {}
+
+
+def _keep_quiet(_field: str, _why: str) -> None:
+    """Budgets are not ours to complain of: what of their selectors cannot be read meets no pod."""
