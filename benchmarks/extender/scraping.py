@@ -10,7 +10,7 @@ import http.client
 import json
 import multiprocessing
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from statistics import median, quantiles
@@ -107,7 +107,7 @@ def run_readers(pipe: Connection) -> None:
 
 
 @contextmanager
-def process(work: object) -> Iterator[Connection]:
+def process(work: Callable[[Connection], None]) -> Iterator[Connection]:
     """Run this in a process of its own; yields the other end of its pipe, on which an empty word ends it."""
     context = multiprocessing.get_context("spawn")
     mine, its = context.Pipe()
