@@ -90,7 +90,7 @@ def calls() -> Iterator[tuple[str, Json]]:
     for asked in (*PODS, *map(unplaced, PODS[:2]), STRANGER, STRANGER, STRANGER):
         name, uid = asked["metadata"]["name"], asked["metadata"]["uid"]
         yield "filter", {"Pod": asked, "Nodes": None, "NodeNames": ["n1", "n2"]}
-        yield "filter", {"Pod": asked, "Nodes": {"items": [node("n1"), node("n2")]}, "NodeNames": None}
+        yield "filter", {"Pod": asked, "Nodes": {"items": list(SEEN[:2])}, "NodeNames": None}
         yield "prioritize", {"Pod": asked, "Nodes": None, "NodeNames": ["n1", "n2", "n3"]}
         yield "preempt", {"Pod": asked, "NodeNameToMetaVictims": victims}
         yield "preempt", {"Pod": asked, "NodeNameToVictims": {"n1": {"Pods": [PODS[0]], "NumPDBViolations": 0}}}
