@@ -342,9 +342,19 @@ async def findings(attempts: Sequence[Attempt]) -> list[Finding]:
         for attempt in attempts:
             for kind, what in await tried(yard, port, attempt):
                 found.setdefault(what.partition(":")[0], Finding(kind, what, attempt))
-    for kind, what in yard.settled():
-        found.setdefault(what.partition(":")[0], Finding(kind, what, attempts[-1]))
+        for kind, what in (*yard.settled(), *works(await said(port, NOTHING))):
+            found.setdefault(what.partition(":")[0], Finding(kind, what, attempts[-1]))
     return list(found.values())
+
+
+NOTHING = Attempt("nothing", ())
+
+
+def works(stream: bytes) -> Iterator[tuple[str, str]]:
+    """What is wrong with the answer to the real call that comes last, when nobody but its pod waits for a node."""
+    last = heard(stream)[-1].body
+    if not msgspec.json.decode(last, type=Filtered).node_names:
+        yield "answer", f"a real call gets no node: {last!r}"
 
 
 async def tried(yard: Yard, port: int, attempt: Attempt) -> list[tuple[str, str]]:
