@@ -370,7 +370,8 @@ async def tried(yard: Yard, port: int, attempt: Attempt) -> list[tuple[str, str]
         answers = heard(stream)
     except ValueError as error:
         return [*found, ("answer", str(error))]
-    failed = attempt.cut or (bool(answers[:-1]) and all(map(is_error, answers[:-1])))
+    own = answers[: len(attempt.verbs)] if attempt.verbs else answers
+    failed = (attempt.cut or bool(own)) and all(map(is_error, own))
     found += [("answer", what) for what in wrong(answers, attempt)]
     return found + [("ledger", what) for what in yard.mistakes(before if failed else None)]
 
