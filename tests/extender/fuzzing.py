@@ -69,7 +69,7 @@ SEEN: Sequence[Json] = (
 )
 """What the watches show."""
 
-HEIR = pod("heir", "team", 2, **CHOOSY)
+HEIR = pod("heir", "team", 2)
 HEIR["metadata"]["ownerReferences"] = OWNER
 PROMISE = Promise(plan="plan", pod="ns/old", owner="job", shape=Shape(gpus=2), node="n2", queue="team")
 STRANGER = pod("stranger", "team", 2, volumes=[{"persistentVolumeClaim": {"claimName": "c"}}], **CHOOSY)
@@ -342,19 +342,23 @@ async def findings(attempts: Sequence[Attempt]) -> list[Finding]:
         for attempt in attempts:
             for kind, what in await tried(yard, port, attempt):
                 found.setdefault(what.partition(":")[0], Finding(kind, what, attempt))
-        for kind, what in (*yard.settled(), *works(await said(port, NOTHING))):
+        for kind, what in (*yard.settled(), *works(await said(port, REAL))):
             found.setdefault(what.partition(":")[0], Finding(kind, what, attempts[-1]))
     return list(found.values())
 
 
-NOTHING = Attempt("nothing", ())
+HEIRS = json.dumps({"Pod": HEIR, "NodeNames": ["n1", "n2"]}).encode()
+REAL = Attempt("real calls", (request("filter", HEIRS),), ("filter",))
+"""A call for the pod that is promised a node; another pod's comes after it, as always."""
 
 
 def works(stream: bytes) -> Iterator[tuple[str, str]]:
-    """What is wrong with the answer to the real call that comes last, when nobody but its pod waits for a node."""
-    last = heard(stream)[-1].body
-    if not msgspec.json.decode(last, type=Filtered).node_names:
-        yield "answer", f"a real call gets no node: {last!r}"
+    """What is wrong with the answers to real calls, when no other pod was granted anything."""
+    heir, other = (msgspec.json.decode(answer.body, type=Filtered).node_names for answer in heard(stream))
+    if heir != [PROMISE.node]:
+        yield "answer", f"the pod that is promised a node gets others: {heir}"
+    if not other:
+        yield "answer", "a real call gets no node"
 
 
 async def tried(yard: Yard, port: int, attempt: Attempt) -> list[tuple[str, str]]:
