@@ -1,6 +1,7 @@
 """Each port serves with our limits and headers; probes say why they fail."""
 
 import asyncio
+import gc
 import io
 from collections.abc import AsyncIterator
 
@@ -9,6 +10,9 @@ import pytest
 from aiohttp import web
 from gpuyard.common.http import KEEP_ALIVE, MAX_BODY, application, listening, operations
 from gpuyard.common.metrics import new_registry
+from structlog.testing import capture_logs
+
+from tests.common.strangers import FINE, MALFORMED, sent
 
 
 @pytest.fixture
@@ -89,3 +93,29 @@ async def test_metrics_are_served_as_prometheus_text(session: aiohttp.ClientSess
         answer = await session.get(f"http://127.0.0.1:{port}/metrics")
         assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
         assert "gpuyard_build_info" in await answer.text()
+
+
+async def test_a_handler_that_fails_is_answered_and_logged(session: aiohttp.ClientSession) -> None:
+    async def broken(_request: web.Request) -> web.Response:
+        raise KeyError("inside")
+
+    app = application()
+    app.router.add_get("/broken", broken)
+    with capture_logs() as logs:
+        async with listening(app, 0, "127.0.0.1") as port:
+            answer = await session.get(f"http://127.0.0.1:{port}/broken")
+    assert (answer.status, "inside" in await answer.text()) == (500, False)
+    assert [line["event"] for line in logs] == ["request-failed"]
+
+
+@pytest.mark.row("X-90", case="probes")
+@pytest.mark.parametrize("request_bytes", MALFORMED.values(), ids=MALFORMED)
+async def test_malformed_requests_to_the_probes_are_refused_and_not_logged(
+    request_bytes: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    with capture_logs() as logs:
+        async with listening(operations(new_registry("test"), tuple), 0, "127.0.0.1") as port:
+            assert not (await sent(port, request_bytes)).startswith(b"HTTP/1.1 200 ")
+            assert (await sent(port, FINE)).startswith(b"HTTP/1.1 200 ")
+        gc.collect()
+    assert (logs, caplog.records) == ([], [])

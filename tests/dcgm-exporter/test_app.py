@@ -1,10 +1,15 @@
 """The port: what a client of NVIDIA's exporter sees, and no gap while the topology changes."""
 
+import gc
+
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
+from gpuyard.common.http import listening
 from gpuyard.dcgm_exporter.app import Exporter, exporter_app
 from gpuyard.dcgm_exporter.labels import Switches
+from structlog.testing import capture_logs
 
+from tests.common.strangers import FINE, MALFORMED, sent
 from tests.mock.pages import nodes, values
 
 
@@ -69,3 +74,18 @@ def test_a_node_that_leaves_and_comes_back_starts_its_counters_anew() -> None:
     assert exporter.text() == ""
     exporter.show(nodes("[{id: a}]"))
     assert energy(exporter) == 0
+
+
+@pytest.mark.row("X-90", case="gpu-metrics")
+@pytest.mark.parametrize("request_bytes", MALFORMED.values(), ids=MALFORMED)
+async def test_malformed_requests_are_refused_and_not_logged(
+    request_bytes: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    exporter = Exporter()
+    exporter.show(nodes("[{}]"))
+    with capture_logs() as logs:
+        async with listening(exporter_app(exporter), 0, "127.0.0.1") as port:
+            assert not (await sent(port, request_bytes)).startswith(b"HTTP/1.1 200 ")
+            assert b"DCGM_FI_DEV_SM_CLOCK" in await sent(port, FINE)
+        gc.collect()
+    assert (logs, caplog.records) == ([], [])

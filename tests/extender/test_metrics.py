@@ -1,8 +1,15 @@
-"""What the extender tells Prometheus."""
+"""What the extender tells Prometheus, and that it answers kube-scheduler meanwhile."""
 
+import asyncio
+
+import aiohttp
 import pytest
+from gpuyard.common import metrics
+from gpuyard.common.metrics import Page
 from gpuyard.engine.model import Promise, Shape
 from gpuyard.extender.metrics import LedgerCollector, UnreadableCollector, VerbMetrics
+from gpuyard.extender.server import Server, Verb
+from gpuyard.extender.wire import CANDIDATES, FilterAnswer
 from prometheus_client import CollectorRegistry, generate_latest
 
 from tests.extender.builders import Bench, node, pod, queue
@@ -48,3 +55,23 @@ def test_what_is_unreadable_is_told_by_kind() -> None:
     made.register(UnreadableCollector(lambda: {"pods": 2, "nodes": 0}))
     assert made.get_sample_value("gpuyard_unreadable_objects", {"resource": "pods"}) == 2
     assert made.get_sample_value("gpuyard_unreadable_objects", {"resource": "nodes"}) == 0
+
+
+@pytest.mark.row("X-91", case="verbs")
+async def test_a_call_is_answered_while_the_metrics_of_many_queues_are_rendered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(metrics, "STEP", 0)
+    monkeypatch.setattr(metrics, "SAMPLES", 1)
+    teams = [f"team-{number}" for number in range(300)]
+    bench = Bench(node("n1"), *map(queue, teams), *(pod(team, team, on="n1") for team in teams), pod("p", "team-1"))
+    made = CollectorRegistry()
+    made.register(LedgerCollector(bench.ledger))
+    verb = Verb("filter", CANDIDATES, bench.verbs.filter, lambda why: FilterAnswer(error=why))
+    served = Server([verb], VerbMetrics(made)).listening(0, "127.0.0.1")
+    async with served as port, aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+        rendering = asyncio.create_task(Page(made).text())
+        answer = await session.post("/scheduler/filter", json={"Pod": pod("p", "team-1"), "NodeNames": ["n1"]})
+        assert "FailedNodes" in await answer.json()
+        assert not rendering.done()
+        assert b'gpuyard_queue_allocated_gpus{queue="team-299"}' in await rendering

@@ -17,7 +17,6 @@ from tests.plugins.catalog import GROUNDS, Entry, load
 from tests.stages import Stage
 
 JUNIT = '<testsuites><testsuite><testcase classname="c" name="n" time="1">{}</testcase></testsuite></testsuites>'
-ROWS = Path(__file__).parents[1] / "rows.toml"
 GROUND = '<properties><property name="ground" value="processes" /></properties>'
 
 
@@ -46,7 +45,7 @@ def test_a_run_in_which_all_passes_ends_with_0_and_a_plain_line(
     assert small_run(Stage("lint", python("")), Stage("unit", python(junit("unit")), ground="none")) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == "1 passed, 0 failed"
-    assert f"rows shown: 0 of {len(load(ROWS))}" in lines
+    assert f"rows shown: 0 of {len(load(run.ROOT / 'tests' / 'rows.toml'))}" in lines
     assert "grounds     none" in lines
 
 

@@ -114,7 +114,7 @@ class Mock:
         self.arguments: dict[str, list[str]] = {
             "status_updater": [],
             "gfd": [],
-            "dcgm_exporter": ["--node", "", "--port", str(self.port)],
+            "dcgm_exporter": ["--node", "", "--host", "127.0.0.1", "--port", str(self.port)],
         }
         self.daemons = {module: self.start(module) for module in self.arguments}
         eventually(lambda: all(daemon.ready() for daemon in self.daemons.values()), within=60)

@@ -1,11 +1,19 @@
-"""HTTP as all our processes serve it: one listener per port, limits and headers set, probes and metrics."""
+"""HTTP as all our processes serve it: one listener per port, limits and headers set, probes and metrics.
 
+The log says what fails in our own handlers, and nothing about requests that are no HTTP: anybody who reaches a port
+can send these, as many as they like, with whatever bytes they want to see in our log.
+"""
+
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from typing import Any, cast
 
 from aiohttp import web
-from gpuyard.common.metrics import CONTENT_TYPE, exposition
+from gpuyard.common.logs import get_logger
+from gpuyard.common.metrics import CONTENT_TYPE, Page
 from prometheus_client import CollectorRegistry
+from yarl import URL
 
 OPS_PORT = 8081
 MAX_BODY = 64 << 20
@@ -26,10 +34,17 @@ Checks = Callable[[], Sequence[str]]
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
+SILENT = logging.getLogger(f"{__name__}.silent")
+"""aiohttp's logger for requests: it would log a traceback with the caller's bytes for each malformed one."""
+
+SILENT.disabled = True
+
+log = get_logger()
+
 
 def application(max_body: int = MAX_BODY) -> web.Application:
     """An application with our limits and security headers."""
-    app = web.Application(client_max_size=max_body)
+    app = web.Application(client_max_size=max_body, middlewares=[_log_faults])
     app.on_response_prepare.append(_secure)
     return app
 
@@ -37,6 +52,18 @@ def application(max_body: int = MAX_BODY) -> web.Application:
 async def _secure(_request: web.Request, response: web.StreamResponse) -> None:
     for name, value in SECURITY.items():
         response.headers.setdefault(name, value)
+
+
+@web.middleware
+async def _log_faults(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answer 500 where a handler of ours fails, and log why."""
+    try:
+        return await handler(request)
+    except web.HTTPException:
+        raise
+    except Exception:
+        log.exception("request-failed")
+        return web.Response(status=500, text="internal error; the log says more\n")
 
 
 @asynccontextmanager
@@ -47,13 +74,24 @@ async def listening(
 
     Without `host` on all addresses. Leaving waits up to `shutdown` seconds for requests under way.
     """
-    runner = web.AppRunner(app, access_log=None, keepalive_timeout=KEEP_ALIVE, shutdown_timeout=shutdown)
+    runner = web.AppRunner(app, access_log=None, logger=SILENT, keepalive_timeout=KEEP_ALIVE, shutdown_timeout=shutdown)
     await runner.setup()
+    _tolerate_no_url(cast("web.Server", runner.server))
     try:
         await web.TCPSite(runner, host, port).start()
         yield runner.addresses[0][1]
     finally:
         await runner.cleanup()
+
+
+def _tolerate_no_url(server: web.Server) -> None:
+    """Read `CONNECT` without a URL as a request for `/`: aiohttp 3 parses it, and then its task fails."""
+    make: Callable[..., web.BaseRequest] = server.request_factory
+
+    def made(message: Any, *rest: Any) -> web.BaseRequest:  # noqa: ANN401 - aiohttp's own forms
+        return make(message if message.url else message._replace(path="/", url=URL("/")), *rest)
+
+    server.request_factory = made
 
 
 def operations(registry: CollectorRegistry, ready: Checks, alive: Checks = tuple) -> web.Application:
@@ -74,7 +112,9 @@ def _probe(checks: Checks) -> Handler:
 
 
 def _metrics(registry: CollectorRegistry) -> Handler:
+    page = Page(registry)
+
     async def handle(_request: web.Request) -> web.Response:
-        return web.Response(body=exposition(registry), headers={"Content-Type": CONTENT_TYPE})
+        return web.Response(body=await page.text(), headers={"Content-Type": CONTENT_TYPE})
 
     return handle

@@ -1,7 +1,9 @@
 """The process's own metrics: a registry of its own, who we are, and what the caches hold."""
 
+import asyncio
 import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gpuyard.common.kube.reflector import Reflector
@@ -12,6 +14,15 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+LIFETIME = 1.0
+"""Seconds for which a text is served again."""
+
+STEP = 0.0005
+"""Seconds of rendering after which other tasks run."""
+
+SAMPLES = 200
+"""The most samples that one step renders, which takes about as long."""
 
 
 def new_registry(component: str) -> CollectorRegistry:
@@ -25,9 +36,61 @@ def new_registry(component: str) -> CollectorRegistry:
     return registry
 
 
-def exposition(registry: CollectorRegistry) -> bytes:
-    """All metrics in the text format."""
-    return generate_latest(registry)
+def _parts(registry: CollectorRegistry) -> Iterator[bytes]:
+    """The text of all metrics, one that has many samples in several parts."""
+    for metric in registry.collect():
+        for number, part in enumerate(_split(metric)):
+            text = generate_latest(_Only(part))
+            # The same two lines, HELP and TYPE, begin the text of each part.
+            yield text.split(b"\n", 2)[2] if number else text
+
+
+def _split(metric: Metric) -> list[Metric]:
+    """A gauge in parts of some samples each. Other types stay whole: prometheus_client reorders their samples."""
+    if metric.type != "gauge" or len(metric.samples) <= SAMPLES:
+        return [metric]
+    parts = []
+    for begin in range(0, len(metric.samples), SAMPLES):
+        part = Metric(metric.name, metric.documentation, metric.type)
+        part.samples = metric.samples[begin : begin + SAMPLES]
+        parts.append(part)
+    return parts
+
+
+class _Only(Collector):
+    """A collector of one metric."""
+
+    def __init__(self, metric: Metric) -> None:
+        self._metric = metric
+
+    def collect(self) -> Iterable[Metric]:
+        return (self._metric,)
+
+
+class Page:
+    """The text of all metrics for many readers: rendered at most once a second, in steps between which others run."""
+
+    def __init__(self, registry: CollectorRegistry, clock: Callable[[], float] = time.monotonic) -> None:
+        self._registry = registry
+        self._clock = clock
+        self._begun = float("-inf")
+        self._rendering: asyncio.Task[bytes] | None = None
+
+    async def text(self) -> bytes:
+        """The text as it was at most a second ago; one reader that leaves does not end the rendering for the others."""
+        if self._rendering is None or (self._rendering.done() and self._clock() >= self._begun + LIFETIME):
+            self._begun = self._clock()
+            self._rendering = asyncio.create_task(self._render())
+        return await asyncio.shield(self._rendering)
+
+    async def _render(self) -> bytes:
+        parts, begun = [], time.perf_counter()
+        for part in _parts(self._registry):
+            parts.append(part)
+            if time.perf_counter() - begun >= STEP:
+                await asyncio.sleep(0)
+                begun = time.perf_counter()
+        return b"".join(parts)
 
 
 class LeaseCollector(Collector):

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from gpuyard.common import arguments
 from gpuyard.common.http import listening
@@ -66,14 +67,27 @@ class Serving:
         self.refresh()
 
 
-async def serve(process: Process, access_from: tuple[str, str], namespace: str, node: str, port: int) -> None:
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line says."""
+
+    kubeconfig: str
+    context: str
+    namespace: str
+    node: str
+    host: str | None
+    port: int
+
+
+async def serve(process: Process, options: Options) -> None:
     """Start all parts."""
-    client = await process.enter(Client(await find_access(*access_from), agent=COMPONENT))
-    serving = Serving(node)
-    caches = reflectors(client, serving.maps, namespace, node, warn)
+    access = await find_access(options.kubeconfig, options.context)
+    client = await process.enter(Client(access, agent=COMPONENT))
+    serving = Serving(options.node)
+    caches = reflectors(client, serving.maps, options.namespace, options.node, warn)
     switches = Reflector(
         client,
-        CONFIG_MAPS.within(namespace),
+        CONFIG_MAPS.within(options.namespace),
         DECODER,
         selector=Selector(fields=f"metadata.name={SWITCHES}"),
         report=warn,
@@ -81,12 +95,16 @@ async def serve(process: Process, access_from: tuple[str, str], namespace: str, 
     switches.subscribe(serving.take_switches)
     nodes = Reflector(client, NODES.within(), NODE_DECODER, report=warn)
     nodes.subscribe(serving.take_nodes)
-    needed: list[Reflector[ConfigMap] | Reflector[ClusterNode]] = [*caches, switches, *([] if node else [nodes])]
+    needed: list[Reflector[ConfigMap] | Reflector[ClusterNode]] = [
+        *caches,
+        switches,
+        *([] if options.node else [nodes]),
+    ]
     serving.synced = lambda: all(cache.synced for cache in needed)
     for cache in needed:
         process.spawn(f"watch of {cache.address.about}", cache.run())
     process.ready_if("topology", lambda: "" if serving.exporter.ready else "not read yet")
-    await process.enter(listening(exporter_app(serving.exporter), port))
+    await process.enter(listening(exporter_app(serving.exporter), options.port, options.host))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -97,15 +115,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--node", default=os.environ.get("NODE_NAME", ""),
         help="serve this node's GPUs (default: $NODE_NAME; empty: those of all nodes without a kubelet)",
     )  # fmt: skip
+    parser.add_argument("--host", metavar="ADDRESS", help="the address to serve on (default: all addresses)")
     parser.add_argument("--port", type=int, default=PORT, help="where to serve (default %(default)s)")
-    options = arguments.parse(parser, None, argv)
-    configure(COMPONENT, options.log_level)
-    access_from = (options.kubeconfig, options.context)
-    return run(
-        COMPONENT,
-        lambda process: serve(process, access_from, options.namespace, options.node, options.port),
-        arguments.manners(options),
-    )
+    given = arguments.parse(parser, None, argv)
+    configure(COMPONENT, given.log_level)
+    options = Options(given.kubeconfig, given.context, given.namespace, given.node, given.host, given.port)
+    return run(COMPONENT, lambda process: serve(process, options), arguments.manners(given))
 
 
 if __name__ == "__main__":

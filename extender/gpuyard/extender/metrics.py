@@ -33,23 +33,31 @@ class LedgerCollector(Collector):
         self._ledger = ledger
 
     def collect(self) -> Iterator[Metric]:
-        """Pods by phase, why they wait, for how many room is kept, and the GPUs that each queue uses."""
+        """Pods by phase, why they wait, for how many room is kept, and the GPUs that each queue uses.
+
+        Each metric is given away as soon as it is made: between two of them the verbs may answer.
+        """
         pods = GaugeMetricFamily("gpuyard_ledger_pods", "Pods in the ledger by phase.", labels=["phase"])
         phases = [entry.phase for entry in self._ledger.entries.values()]
         for phase in Phase:
             pods.add_metric([phase.value], phases.count(phase))
+        yield pods
         refused = GaugeMetricFamily(
             "gpuyard_refused_pods", "Pods that wait after a refusal, by reason.", labels=["reason"]
         )
         for reason, count in sorted(Counted(self._ledger.asleep.values()).items()):
             refused.add_metric([reason], count)
-        kept = GaugeMetricFamily("gpuyard_promises", "Pods for which plans keep room.", len(self._ledger.promises.all))
+        yield refused
+        yield GaugeMetricFamily("gpuyard_promises", "Pods for which plans keep room.", len(self._ledger.promises.all))
+        use = self._ledger.snapshot.use
         used = GaugeMetricFamily("gpuyard_queue_allocated_gpus", "GPUs held by a queue.", labels=["queue"])
+        for name, amounts in use.items():
+            used.add_metric([name], amounts.allocated.gpu / 1000)
+        yield used
         asked = GaugeMetricFamily("gpuyard_queue_requested_gpus", "GPUs held and waited for.", labels=["queue"])
-        for name, use in self._ledger.snapshot.use.items():
-            used.add_metric([name], use.allocated.gpu / 1000)
-            asked.add_metric([name], use.requested.gpu / 1000)
-        yield from (pods, refused, kept, used, asked)
+        for name, amounts in use.items():
+            asked.add_metric([name], amounts.requested.gpu / 1000)
+        yield asked
 
 
 class UnreadableCollector(Collector):
