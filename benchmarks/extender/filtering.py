@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from multiprocessing.connection import Connection
 from statistics import median, quantiles
+from typing import cast
 
 import aiohttp
 from aiohttp import web
@@ -62,16 +63,26 @@ def bench(*, scarce: bool) -> Bench:
 
 
 def timed(made: Bench, into: list[float]) -> Callable[[Candidates], FilterAnswer]:
-    """filter, with a note of how long it takes; each pod is gone again before the next one comes."""
+    """filter, with a note of how long it takes; after each call its pod goes and the watch shows the next one."""
+    made.put(asked(0))
+
+    def next_one(number: int) -> None:
+        made.drop(asked(number))
+        made.put(asked(number + 1))
 
     def measured(request: Candidates) -> FilterAnswer:
         begin = time.perf_counter()
         found = made.verbs.filter(request)
         into.append(time.perf_counter() - begin)
-        asyncio.get_running_loop().call_soon(made.ledger.end, request.pod.metadata.key, request.pod.metadata.uid)
-        return found
+        asyncio.get_running_loop().call_soon(next_one, int(request.pod.metadata.name.removeprefix("p")))
+        return cast("FilterAnswer", found)
 
     return measured
+
+
+def asked(number: int) -> Json:
+    """The pod that one call asks about."""
+    return pod(f"p{number}", f"q{number % QUEUES}")
 
 
 async def echo(request: web.Request) -> web.Response:
@@ -133,9 +144,10 @@ def server(work: Callable[..., None], *args: object) -> Iterator[tuple[str, Conn
 
 
 def call(number: int) -> bytes:
-    """A call of filter for a pod that nobody has asked about before."""
-    asked: Json = pod(f"p{number}", f"q{number % QUEUES}")
-    return json.dumps({"Pod": asked, "Nodes": None, "NodeNames": NAMES}).encode()
+    """A call of filter for a pod that no call was about before."""
+    thing = asked(number)
+    thing["metadata"]["resourceVersion"] = "1"
+    return json.dumps({"Pod": thing, "Nodes": None, "NodeNames": NAMES}).encode()
 
 
 async def turns(*addresses: str) -> list[list[float]]:

@@ -97,6 +97,14 @@ def yard(extended: Cluster, request: pytest.FixtureRequest) -> Iterator[Yard]:
     extended.kubectl("delete", "namespace", name, "--wait=false")
 
 
+@pytest.fixture
+def unscheduled(yard: Yard) -> Iterator[Yard]:
+    """A yard whose pods wait: kube-scheduler is paused, and what it would ask the test asks."""
+    yard.cluster.pause("kube-scheduler")
+    yield yard
+    yard.cluster.resume("kube-scheduler")
+
+
 def _up(spec: Spec) -> Cluster:
     try:
         return up(spec)

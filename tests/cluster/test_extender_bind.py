@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.cluster.yard import Yard
 
 pytestmark = pytest.mark.ground("processes")
@@ -53,14 +51,31 @@ def test_a_pod_that_is_bound_elsewhere_stays_there(yard: Yard) -> None:
 
 
 @pytest.mark.row("E-12", case="gone")
-def test_a_pod_that_is_gone_gives_back_what_was_reserved(yard: Yard) -> None:
-    queue = yard.queue("team", limit=1)
-    gone = yard.pod("gone", queue) | {"metadata": yard.pod("gone", queue)["metadata"] | {"uid": "there-was-one"}}
+def test_a_pod_that_is_gone_gives_back_what_was_reserved(unscheduled: Yard) -> None:
+    yard, queue = unscheduled, unscheduled.queue("team", limit=1)
+    yard.submit("gone", "other", queue=queue)
+    gone, other = yard.one("gone"), yard.one("other")
     yard.until(partial(passes, yard, gone), 15, "the queue is known")
-    other = yard.pod("other", queue) | {"metadata": yard.pod("other", queue)["metadata"] | {"uid": "another"}}
     assert not passes(yard, other), "the only GPU is reserved"
-    assert "not found" in bind(yard, gone, "node-1")
-    assert passes(yard, other)
+    yard.delete("gone")
+    assert bind(yard, gone, "node-1")
+    yard.until(partial(passes, yard, other), 15, "what was reserved is free again")
+
+
+@pytest.mark.row("X-10", case="other-node")
+def test_a_governed_pod_is_not_bound_where_its_queue_does_not_let_it(unscheduled: Yard) -> None:
+    yard, queue = unscheduled, unscheduled.queue("team", limit=0)
+    yard.submit("p", queue=queue)
+    assert "limit of 0" in bind(yard, yard.one("p"), "node-1")
+    assert "nodeName" not in yard.one("p")["spec"]
+
+
+@pytest.mark.row("X-11")
+def test_a_name_with_another_address_in_it_reaches_no_api(yard: Yard) -> None:
+    named = yard.pod("x/exec?command=id")
+    named["metadata"]["uid"] = "u"
+    assert bind(yard, named, "node-1")
+    assert not list(yard.audit("create", "pods", subresource="exec"))
 
 
 @pytest.mark.row("E-12", case="uid-mismatch")
@@ -68,14 +83,6 @@ def test_another_pod_of_the_same_name_is_not_bound(yard: Yard) -> None:
     pod = waiting(yard, "p")
     assert bind(yard, pod, "node-1", uid="of-an-earlier-one")
     assert "nodeName" not in yard.pods()["p"]["spec"]
-
-
-@pytest.fixture
-def unscheduled(yard: Yard) -> Iterator[Yard]:
-    """A yard in which only the test binds."""
-    yard.cluster.pause("kube-scheduler")
-    yield yard
-    yard.cluster.resume("kube-scheduler")
 
 
 def test_parts_of_a_gpu_say_which_gpu_they_share(unscheduled: Yard) -> None:

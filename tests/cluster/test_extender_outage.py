@@ -57,12 +57,13 @@ def test_a_minute_without_the_api_server_under_load_breaks_no_limit_and_costs_no
     broken.submit(*(f"runs-{number}" for number in range(10)), queue=team)
     broken.until(lambda: len(of_team(broken, team)) == 10, 60, "ten run")
     # kube-scheduler is in the middle of these when the API server goes.
+    broken.submit("large", queue=team, gpus=LIMIT + 1)
+    large = broken.one("large")
     broken.submit(*(f"burst-{number}" for number in range(40)), queue=team)
     broken.cluster.kill(API_SERVER)
     over = time.monotonic() + AWAY
-    stranger = broken.pod("stranger", team, LIMIT + 1)
     while time.monotonic() < over:
-        answer = broken.filter(stranger)
+        answer = broken.filter(large)
         assert answer["Error"] or not answer["NodeNames"], "the limit holds while nobody can be asked"
         time.sleep(1)
     broken.cluster.start(API_SERVER)
@@ -73,4 +74,4 @@ def test_a_minute_without_the_api_server_under_load_breaks_no_limit_and_costs_no
     assert evicted(broken) == []
     bound = bindings(broken)
     assert sorted(bound) == sorted(set(bound))
-    assert broken.filter(broken.pod("one-more", team))["NodeNames"] == []
+    assert broken.filter(large)["NodeNames"] == []

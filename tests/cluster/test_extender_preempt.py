@@ -18,9 +18,17 @@ RUNNING = ["low-1", "low-2", "low-3", "low-4"]
 @pytest.fixture
 def full(yard: Yard) -> str:
     """Four nodes full of one queue's pods of priority 50, eight GPUs each; the queue."""
+    return filled(yard)
+
+
+def filled(yard: Yard, annotations: Json | None = None, **labels: str) -> str:
+    """Four nodes full of one queue's pods with such annotations and labels; the queue."""
     yard.cluster.kubectl("apply", "-f", str(manifests() / "priority-classes" / "priority-classes.yaml"))
     queue = yard.queue("team")
-    yard.submit(*RUNNING, queue=queue, gpus=8, priorityClassName="train")
+    pods = [yard.pod(name, queue, 8, priorityClassName="train", annotations=annotations or {}) for name in RUNNING]
+    for pod in pods:
+        pod["metadata"]["labels"] |= labels
+    yard.apply(*pods)
     yard.until(lambda: yard.placed() == set(RUNNING), 20, "the cluster is full")
     return queue
 
@@ -60,15 +68,19 @@ def test_for_a_rightful_claim_exactly_one_victim_set_dies(yard: Yard, full: str)
 @pytest.mark.row("E-38", case="over-limit")
 def test_for_a_claim_over_the_limit_nobody_dies(yard: Yard, full: str) -> None:
     yard.queue("team", limit=7)
-    asked = yard.pod("asked", full, 8)
-    yard.until(lambda: not yard.filter(asked)["NodeNames"], 15, "the extender knows the new limit")
+    yard.submit("asked", queue=full, gpus=8)
+    asked = yard.one("asked")
+    yard.until(lambda: "limit of 7" in str(yard.filter(asked)), 15, "the extender knows the new limit")
+    yard.delete("asked")
     yard.submit("urgent", queue=full, gpus=8, priorityClassName="build-preemptible")
     refused(yard, "urgent")
 
 
-def test_nobody_dies_for_room_that_another_queue_would_have_before(yard: Yard, full: str) -> None:
+def test_nobody_dies_for_room_that_another_queue_would_have_before(full: str, unscheduled: Yard) -> None:
+    yard = unscheduled
     yard.queue("team", reclaimMinRuntime="1h")
-    claimant = yard.pod("urgent", full, 8, priorityClassName="build-preemptible")
+    yard.submit("urgent", queue=full, gpus=8, priorityClassName="build-preemptible")
+    claimant = yard.one("urgent")
     yard.until(lambda: not nobody(proposal(yard, claimant, "low-1")), 15, "it may have the room of its own queue")
     yard.submit("rightful", queue=yard.queue("other", quota=8), gpus=8, priorityClassName="train")
     yard.until(lambda: nobody(proposal(yard, claimant, "low-1")), 15, "it waits for who is below its quota")
@@ -112,30 +124,24 @@ def test_a_minimum_run_time_protects(yard: Yard, full: str) -> None:
 
 
 @pytest.mark.row("E-16", case="non-preemptible")
-def test_what_is_not_preemptible_is_protected(yard: Yard, full: str) -> None:
-    for name in RUNNING:
-        yard.cluster.kubectl(
-            "label", "pod", name, "kai.scheduler/preemptibility=non-preemptible", "--namespace", yard.namespace
-        )
-    yard.submit("urgent", queue=full, gpus=8, priorityClassName="build-preemptible")
+def test_what_is_not_preemptible_is_protected(yard: Yard) -> None:
+    queue = filled(yard, **{"kai.scheduler/preemptibility": "non-preemptible"})
+    yard.submit("urgent", queue=queue, gpus=8, priorityClassName="build-preemptible")
     refused(yard, "urgent")
 
 
 @pytest.mark.row("E-16", case="gang-minimum")
-def test_a_gang_is_never_left_with_fewer_than_its_minimum(yard: Yard, full: str) -> None:
+def test_a_gang_is_never_left_with_fewer_than_its_minimum(yard: Yard) -> None:
     yard.apply(
         {
             "apiVersion": "scheduling.run.ai/v2alpha2",
             "kind": "PodGroup",
             "metadata": {"name": "gang", "namespace": yard.namespace},
-            "spec": {"minMember": 4, "queue": full, "priorityClassName": "train"},
+            "spec": {"minMember": 4, "queue": f"{yard.namespace}-team", "priorityClassName": "train"},
         }
     )
-    for name in RUNNING:
-        yard.cluster.kubectl("annotate", "pod", name, "pod-group-name=gang", "--namespace", yard.namespace)
-    claimant = yard.pod("urgent", full, 8, priorityClassName="build-preemptible")
-    yard.until(lambda: nobody(proposal(yard, claimant, "low-1")), 15, "the extender knows the gang")
-    yard.apply(claimant)
+    queue = filled(yard, {"pod-group-name": "gang"})
+    yard.submit("urgent", queue=queue, gpus=8, priorityClassName="build-preemptible")
     yard.until(lambda: yard.placed() == {"urgent"}, 60, "the gang has made room as a whole")
     assert not deleted_by_kube_scheduler(yard)
 

@@ -60,7 +60,11 @@ def test_the_reference_has_every_setting() -> None:
     assert {key for key, _, told in manual.known() if told} == names(ExtenderConfig)
 
 
-@pytest.mark.parametrize("reason", [*map(str, Reason), "Unreadable", "SchedulerError"])
+OTHERS = ("Unreadable", "NotSeenYet", "SchedulerError")
+"""The reasons that are not a queue's."""
+
+
+@pytest.mark.parametrize("reason", [*map(str, Reason), *OTHERS])
 def test_each_reason_has_a_section_that_says_what_helps(reason: str) -> None:
     assert f"### `{reason}`\n" in TOLD
     section = TOLD.partition(f"### `{reason}`\n")[2].partition("\n#")[0]
@@ -69,7 +73,7 @@ def test_each_reason_has_a_section_that_says_what_helps(reason: str) -> None:
 
 def test_no_section_is_about_a_reason_that_there_is_not() -> None:
     told = set(re.findall(r"^### `(\w+)`$", TOLD, re.MULTILINE))
-    assert told == {*map(str, Reason), "Unreadable", "SchedulerError"}
+    assert told == {*map(str, Reason), *OTHERS}
 
 
 def anchors(document: Path) -> set[str]:

@@ -2,8 +2,9 @@
 
 import pytest
 from gpuyard.engine import reasons
-from gpuyard.engine.model import Offer, Pod, PodTerm, Requirement, Shape, State
+from gpuyard.engine.model import Offer, Pod, PodTerm, Promise, Requirement, Shape, State
 from gpuyard.engine.plan import Cycle
+from gpuyard.engine.promises import inherits
 from gpuyard.engine.reasons import Teller, waiting_reasons
 from gpuyard.engine.reporter import Silent
 from gpuyard.engine.result import Clearing, Kept, Reason
@@ -54,6 +55,42 @@ def test_the_first_pod_of_the_same_owner_and_shape_inherits_the_promise() -> Non
     some.pending("a", name="stranger").pending("a", name="heir", pod={"owner": "set-1"})
     some.promise("large", to="gone", queue="a", owner="set-1")
     assert some.plan().started == {"stranger": "small", "heir": "large"}
+
+
+@pytest.mark.row("X-07", case="name")
+@pytest.mark.parametrize(
+    ("pod", "queue", "may"),
+    [
+        (Pod(key="ns/x", shape=Shape(gpus=2)), "team", True),
+        (Pod(key="ns/x", shape=Shape(gpus=2)), "other", False),
+        (Pod(key="ns/x", shape=Shape(gpus=1)), "team", False),
+    ],
+)
+def test_the_pod_that_is_named_inherits_in_its_queue_and_with_its_shape(pod: Pod, queue: str, *, may: bool) -> None:
+    promise = Promise(plan="p", pod="ns/x", shape=Shape(gpus=2), node="n1", queue="team")
+    assert inherits(promise, pod, queue) is may
+
+
+@pytest.mark.row("X-07", case="owner")
+@pytest.mark.parametrize(
+    ("key", "owner", "may"),
+    [("ns/y", "job", True), ("elsewhere/y", "job", False), ("ns/y", "another", False), ("ns/y", "", False)],
+)
+def test_another_pod_inherits_in_the_namespace_of_the_owner(key: str, owner: str, *, may: bool) -> None:
+    promise = Promise(plan="p", pod="ns/x", owner="job", shape=Shape(gpus=2), node="n1", queue="team")
+    assert inherits(promise, Pod(key=key, owner=owner, shape=Shape(gpus=2)), "team") is may
+
+
+def test_of_a_promise_without_an_owner_only_the_pod_that_is_named_is_an_heir() -> None:
+    promise = Promise(plan="p", pod="ns/x", shape=Shape(gpus=2), node="n1", queue="team")
+    assert not inherits(promise, Pod(key="ns/y", shape=Shape(gpus=2)), "team")
+
+
+@pytest.mark.row("X-07", case="name")
+def test_a_named_pod_that_is_in_another_queue_by_now_does_not_get_the_room() -> None:
+    some = yard().nodes(1, gpus=2).queue("a", quota=2).queue("b", quota=0).running("a")
+    some.pending("b", name="x").promise("node-1", to="x", queue="a")
+    assert some.plan().waits() == ["x"]
 
 
 def test_a_pod_of_another_shape_does_not_inherit() -> None:

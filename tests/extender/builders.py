@@ -1,20 +1,22 @@
 """Kubernetes objects in one line each, and a bench that has them in a ledger as the watches would put them there."""
 
 import itertools
-from typing import Any
+from collections.abc import Awaitable
+from typing import Any, TypeVar
 
 import msgspec
 from gpuyard.common.kube.changes import Batch, Change
 from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.feed import Feed
 from gpuyard.extender.ledger import Ledger
-from gpuyard.extender.objects import Namespace, Node, Pod, PodDisruptionBudget, PodGroup, PriorityClass, Queue
+from gpuyard.extender.objects import Namespace, Node, Pod, PodDisruptionBudget, PodGroup, PriorityClass, Queue, Topology
 from gpuyard.extender.server import Unavailable
 from gpuyard.extender.translate import Translator
 from gpuyard.extender.verbs import Verbs
 from gpuyard.extender.wire import CANDIDATES, PREEMPTION, Candidates, FilterAnswer, PreemptAnswer
 
 Json = dict[str, Any]
+A = TypeVar("A")
 
 _versions = itertools.count(1)
 
@@ -26,6 +28,7 @@ KINDS: dict[str, type] = {
     "PodGroup": PodGroup,
     "PriorityClass": PriorityClass,
     "Queue": Queue,
+    "Topology": Topology,
 }
 
 
@@ -34,9 +37,13 @@ def meta(name: str, namespace: str = "", **more: object) -> Json:
     return made | ({"namespace": namespace} if namespace else {}) | more
 
 
-def node(name: str, gpus: int = 8) -> Json:
+def node(name: str, gpus: int = 8, **labels: str) -> Json:
     room = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": str(gpus)}
-    return {"kind": "Node", "metadata": meta(name), "status": {"allocatable": room}}
+    return {"kind": "Node", "metadata": meta(name, labels=labels), "status": {"allocatable": room}}
+
+
+def topology(name: str, *levels: str) -> Json:
+    return {"kind": "Topology", "metadata": meta(name), "spec": {"levels": [{"nodeLabel": one} for one in levels]}}
 
 
 def queue(name: str, limit: float = -1, quota: float = -1, *, parent: str = "") -> Json:
@@ -130,6 +137,7 @@ class Bench:
             "PodGroup": self.feed.groups,
             "PriorityClass": self.feed.classes,
             "Queue": self.feed.queues,
+            "Topology": self.feed.topologies,
         }
         self.put(*things)
 
@@ -143,14 +151,32 @@ class Bench:
         for thing in things:
             self._readers[thing["kind"]](Batch([Change(typed(thing), None)]))
 
+    def show(self, thing: Json) -> None:
+        """Let the watch show a pod, unless it has shown this version, a later one, or its deletion."""
+        of = typed(thing).metadata
+        seen = self.ledger.seen(of.key, of.uid)
+        if not (seen and seen.version >= of.version) and not self.ledger.is_deleted(of.uid):
+            self.put(thing)
+
     def filter(self, thing: Json, *nodes: str) -> FilterAnswer:
-        """Ask `filter` about a pod, by node names; without any, about the nodes of the bench."""
-        return self.verbs.filter(call(thing, *(nodes or sorted(self.ledger.snapshot.fleet.nodes))))
+        """Ask `filter` about a pod that the watch shows, by node names; without any, about the nodes of the bench."""
+        self.show(thing)
+        return at_once(self.verbs.filter(call(thing, *(nodes or sorted(self.ledger.snapshot.fleet.nodes)))))
+
+    def filter_at_once(self, thing: Json, *nodes: str) -> FilterAnswer:
+        """Ask `filter` about a pod as kube-scheduler knows it, in a call that does not wait."""
+        return at_once(self.verbs.filter(call(thing, *(nodes or sorted(self.ledger.snapshot.fleet.nodes)))))
+
+    async def filter_unseen(self, thing: Json, *nodes: str) -> FilterAnswer:
+        """Ask `filter` about a pod as kube-scheduler knows it, whatever the watch has shown."""
+        found = self.verbs.filter(call(thing, *(nodes or sorted(self.ledger.snapshot.fleet.nodes))))
+        return await found if isinstance(found, Awaitable) else found
 
     def preempt(self, thing: Json, victims: Json) -> PreemptAnswer:
-        """Ask `preempt` about a pod, with these victims by node."""
+        """Ask `preempt` about a pod that the watch shows, with these victims by node."""
+        self.show(thing)
         body = {"Pod": thing, "NodeNameToMetaVictims": victims}
-        return self.verbs.preempt(PREEMPTION.read(msgspec.json.encode(body)))
+        return at_once(self.verbs.preempt(PREEMPTION.read(msgspec.json.encode(body))))
 
     def passes(self, thing: Json, *nodes: str) -> bool:
         """Whether `filter` lets the pod through."""
@@ -160,6 +186,12 @@ class Bench:
         """The GPUs that count in a queue."""
         use = self.ledger.snapshot.use.get(queue)
         return use.allocated.gpu / 1000 if use else 0
+
+
+def at_once(found: A | Awaitable[A]) -> A:
+    """An answer for which nothing had to be waited for."""
+    assert not isinstance(found, Awaitable)
+    return found
 
 
 def call(thing: Json, *nodes: object) -> Candidates:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 import aiohttp
 import pytest
+from gpuyard.common.kube.changes import Batch, Change
 from gpuyard.extender import app
 from gpuyard.extender.app import CUT_OFF, STARTING, Extender, Options
 from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.ledger import Phase
 from prometheus_client import CollectorRegistry
 
-from tests.extender.builders import pod, typed
+from tests.extender.builders import node, pod, typed
 from tests.extender.planner.builders import Api
 
 if TYPE_CHECKING:
@@ -154,7 +155,9 @@ async def test_the_planner_gives_way_to_a_filter_that_has_begun_but_not_to_a_bin
     made, api = extender(), Slow()
     made.serving = True
     made.binder.client = cast("Client", api)
-    body = b'{"PodName": "p", "PodNamespace": "ns", "PodUID": "u", "Node": "n1"}'
+    made.ledger.see(made.translator.put_pod(typed(pod("p"))))
+    made.feed.nodes(Batch([Change(None, typed(node("n1")))]))
+    body = b'{"PodName": "p", "PodNamespace": "ns", "PodUID": "uid-p", "Node": "n1"}'
     served = made.server.listening(0, "127.0.0.1")
     async with served as port, aiohttp.ClientSession(f"http://127.0.0.1:{port}") as client:
         binding = asyncio.create_task(answered(client, "bind", body))

@@ -1,5 +1,6 @@
 """`bind`: what is asked of the API server, and what counts before and after its answer."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
@@ -8,6 +9,7 @@ import pytest
 from gpuyard.common.kube.errors import ApiError, KubeError, UnreachableError
 from gpuyard.common.kube.resources import Address
 from gpuyard.extender.binding import NO_WAY, Binder
+from gpuyard.extender.ledger import NOT_SEEN_SENTENCE
 from gpuyard.extender.server import Unavailable
 from gpuyard.extender.wire import BINDING, Binding
 
@@ -48,6 +50,7 @@ def shown(uid: str, on: str) -> Json:
 def binder(of: Bench, api: Api) -> Binder:
     made = Binder(
         of.ledger,
+        of.verbs.may_bind,
         unavailable=lambda: Unavailable(of.unavailable) if of.unavailable else None,
         clock=lambda: of.now,
     )
@@ -134,11 +137,66 @@ async def test_what_cannot_be_looked_at_again_is_told_with_both_causes(of: Bench
     assert of.used("team") == 1
 
 
-async def test_another_pod_of_that_name_is_left_to_the_api_server(of: Bench) -> None:
+@pytest.mark.row("X-10", case="unknown")
+@pytest.mark.parametrize("request_", [asked(uid="uid-old"), asked("other"), asked("p/exec?command=id")])
+async def test_a_pod_that_the_watch_does_not_show_is_not_bound(of: Bench, request_: Binding) -> None:
     api = Api()
-    api.error, api.found = CONFLICT, shown("uid-p", "")
-    assert (await binder(of, api).bind(asked(uid="uid-old"))).error
+    assert (await binder(of, api).bind(request_)).error == NOT_SEEN_SENTENCE
+    assert not api.bindings
     assert of.used("team") == 1, "that of the pod that there is"
+
+
+@pytest.mark.row("X-10", case="unknown")
+async def test_a_pod_that_the_watch_shows_a_moment_later_is_bound(of: Bench) -> None:
+    api = Api()
+    bound = asyncio.ensure_future(binder(of, api).bind(asked("late")))
+    await asyncio.sleep(0)
+    of.put(pod("late"))
+    assert (await bound).error == ""
+
+
+@pytest.mark.row("X-10", case="other-node")
+@pytest.mark.parametrize("node_", ["n2", "invented"])
+async def test_a_pod_is_bound_only_to_a_node_that_it_was_let_through_to_or_may_have(of: Bench, node_: str) -> None:
+    api = Api()
+    of.filter(pod("p", "team"), "n1")
+    of.put(pod("full", gpus=8, on="n2"))
+    assert (await binder(of, api).bind(asked(on=node_))).error
+    assert not api.bindings
+
+
+@pytest.mark.row("X-10", case="lapsed")
+async def test_a_pod_whose_grant_has_lapsed_is_bound_if_its_gates_and_the_room_allow_it_now(of: Bench) -> None:
+    api = Api()
+    of.ledger.expire(60)
+    assert (await binder(of, api).bind(asked())).error == ""
+    of.ledger.lapse("ns/p", "uid-p")
+    assert of.passes(pod("faster", "team"))
+    assert (await binder(of, api).bind(asked())).error == "queue team has a limit of 1 GPU"
+    assert len(api.bindings) == 1
+
+
+@pytest.mark.row("X-10", case="adopted")
+async def test_a_pod_adopted_from_a_former_leader_is_checked_before_it_is_bound() -> None:
+    of, api = Bench(node("n1"), queue("team"), pod("p", "team")), Api()
+    of.feed.adopt(lambda _: 60)
+    of.put(queue("team", limit=0))
+    assert (await binder(of, api).bind(asked())).error == "queue team has a limit of 0 GPUs"
+    of.put(queue("team"))
+    assert (await binder(of, api).bind(asked())).error == ""
+
+
+@pytest.mark.row("X-10", case="ungoverned")
+async def test_a_pod_that_no_queue_governs_needs_no_reservation() -> None:
+    of, api = Bench(node("n1"), pod("p")), Api()
+    assert (await binder(of, api).bind(asked())).error == ""
+
+
+async def test_a_pod_that_has_ended_is_not_bound(of: Bench) -> None:
+    api = Api()
+    of.put(pod("p", "team", phase="Failed"))
+    assert "has ended" in (await binder(of, api).bind(asked())).error
+    assert not api.bindings
 
 
 async def test_parts_of_gpus_are_bound_with_the_names_of_their_gpus() -> None:

@@ -94,7 +94,7 @@ def test_queues_in_a_circle_are_refused_until_the_circle_is_open() -> None:
 
 
 def test_of_two_new_queues_that_name_each_other_the_second_is_refused() -> None:
-    bench = Bench(queue("a", parent="b"), queue("b", parent="a"))
+    bench = Bench(node("n1"), queue("a", parent="b"), queue("b", parent="a"))
     assert set(bench.ledger.snapshot.queues) == {"a"}
     assert "queue b" in bench.reports[0]
     assert not bench.passes(pod("p", "a"), "n1"), "its queue has no root"
@@ -188,6 +188,7 @@ def test_there_is_one_watch_for_each_kind() -> None:
         "mpijobs",
         "rayclusters",
         "leaderworkersets",
+        "topologies",
     }
 
 

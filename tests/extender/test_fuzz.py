@@ -94,15 +94,16 @@ class Api:
 
 
 def binder(bench: Bench) -> Binder:
-    made = Binder(bench.ledger, unavailable=lambda: None, clock=lambda: bench.now)
+    made = Binder(bench.ledger, bench.verbs.may_bind, unavailable=lambda: None, clock=lambda: bench.now)
     made.client = cast("Client", Api())
     return made
 
 
 def bench() -> Bench:
-    return Bench(
-        node("n1"), node("n2"), queue("team", 8), pod("a", "team", on="n1", labels={"priorityClassName": "train"})
-    )
+    running = pod("a", "team", on="n1", labels={"priorityClassName": "train"})
+    made = Bench(node("n1"), node("n2"), queue("team", 8), running, POD)
+    made.ledger.arrivals.pause(float("inf"))
+    return made
 
 
 def state(ledger: Ledger) -> object:

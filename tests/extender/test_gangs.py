@@ -4,7 +4,7 @@ import pytest
 from gpuyard.extender.config import Verdict
 from gpuyard.extender.wire import WireError
 
-from tests.extender.builders import Bench, Json, broken_call, group, node, pod, queue
+from tests.extender.builders import Bench, Json, broken_call, group, node, pod, queue, topology
 
 SENTENCE = "the gang needs room for 3 pods at once"
 
@@ -195,3 +195,83 @@ def test_nobody_is_evicted_for_a_part_of_a_gang() -> None:
 def test_whoever_is_asked_last_the_gang_starts(order: tuple[Json, Json, Json]) -> None:
     of = bench()
     assert [of.passes(one) for one in order] == [False, False, True]
+
+
+# --- sub-groups and topologies, as in `gpuyard plan` ------------------------------------------------------------------
+
+SUB_GROUP = "kai.scheduler/subgroup-name"
+
+
+def parted(*parts: tuple[str, int]) -> Json:
+    """A PodGroup with these sub-groups, each with its minimum."""
+    made = group("g", 1, "team")
+    made["spec"] = {"queue": "team", "subGroups": [{"name": name, "minMember": least} for name, least in parts]}
+    return made
+
+
+@pytest.mark.row("B-01", case="starts")
+def test_a_governed_pod_with_a_sub_group_and_no_pod_group_starts_alone() -> None:
+    of = Bench(node("n1"), queue("team"))
+    assert of.passes(pod("p", "team", labels={SUB_GROUP: "workers"}))
+
+
+@pytest.mark.row("B-01", case="runs")
+def test_a_running_pod_with_a_sub_group_and_no_pod_group_is_no_torn_gang() -> None:
+    of = Bench(node("n1"), queue("team"), pod("p", "team", on="n1", labels={SUB_GROUP: "workers"}))
+    assert not of.ledger.snapshot.torn
+
+
+@pytest.mark.row("B-01", case="pod-group-deleted")
+def test_a_running_gang_with_sub_groups_stands_when_its_pod_group_is_deleted() -> None:
+    members = [member(name, on="n1", gpus=1, labels={SUB_GROUP: part}) for name, part in (("a", "x"), ("b", "y"))]
+    of = Bench(node("n1"), queue("team"), whole := parted(("x", 1), ("y", 1)), *members)
+    of.drop(whole)
+    assert not of.ledger.snapshot.torn
+
+
+@pytest.mark.row("B-01", case="default-part")
+def test_pods_that_name_no_sub_group_belong_to_the_one_called_default() -> None:
+    of = Bench(node("n1"), queue("team"), parted(("default", 2)))
+    of.put(first := member("a", 1), second := member("b", 1))
+    assert [of.passes(first), of.passes(second)] == [False, True]
+
+
+def test_a_sub_group_that_the_gang_does_not_have_is_said() -> None:
+    of = Bench(node("n1"), queue("team"), parted(("x", 1)))
+    answer = of.filter(member("a", labels={SUB_GROUP: "z"}))
+    assert "'z' is no sub-group of ns/g; choose one of x" in next(iter(answer.failed_and_unresolvable_nodes.values()))
+
+
+def in_one_rack(minimum: int) -> Json:
+    made = group("g", minimum, "team")
+    made["spec"]["topologyConstraint"] = {"topology": "site", "requiredTopologyLevel": "rack"}
+    return made
+
+
+RACKS = [node(f"n{number}", 4, rack=f"r{number // 2}") for number in range(4)]
+
+
+@pytest.mark.row("B-02")
+def test_a_gang_with_a_topology_starts_in_one_of_its_domains() -> None:
+    full = pod("x", on="n0", gpus=4)
+    of = Bench(*RACKS, full, queue("team"), topology("site", "rack"), in_one_rack(2), A, B)
+    assert [of.passes(one) for one in (A, B)] == [False, True]
+    assert set(places(of).values()) == {"n2", "n3"}
+
+
+@pytest.mark.row("B-02")
+def test_a_gang_whose_topology_comes_later_starts_then() -> None:
+    of = Bench(*RACKS, queue("team"), in_one_rack(2), A, B)
+    assert [of.passes(one) for one in (A, B)] == [False, False]
+    of.put(topology("site", "rack"))
+    assert of.ledger.take_news()
+    assert [of.passes(one) for one in (A, B)] == [True, True]
+
+
+def test_a_topology_that_cannot_be_read_does_not_replace_the_last_good_one() -> None:
+    of = Bench(topology("site", "rack"))
+    of.put(topology("site"))
+    assert of.ledger.snapshot.topologies["site"].levels == ("rack",)
+    assert "topology site" in of.reports[0]
+    of.drop(topology("site", "rack"))
+    assert not of.ledger.snapshot.topologies

@@ -2,7 +2,18 @@
 
 import pytest
 from gpuyard.engine.model import GPU, NO_BOUND, Amounts, Node, Pod, Promise, Queue, Shape, State, Workload
-from gpuyard.extender.ledger import BURIED, IN_FLIGHT, STRANGERS, TRANSITIONS, Event, Grant, Ledger, Phase, Sighting
+from gpuyard.extender.ledger import (
+    BURIED,
+    IN_FLIGHT,
+    NOT_SEEN_SENTENCE,
+    NOT_SEEN_YET,
+    TRANSITIONS,
+    Event,
+    Grant,
+    Ledger,
+    Phase,
+    Sighting,
+)
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -65,23 +76,17 @@ def test_granting_twice_counts_once() -> None:
     assert (used(of), len(of.granted)) == (1, 1)
 
 
-def test_a_granted_pod_that_no_watch_has_shown_counts_as_well() -> None:
+@pytest.mark.row("X-03", case="ledger")
+def test_nothing_is_reserved_for_a_pod_that_no_watch_has_shown() -> None:
     of = ledger()
     of.reserve(sighting(), Grant(), now=0, until=60)
-    assert used(of) == 1
-    assert of.entries["ns/p"].phase is Phase.EXPECTED
-
-
-def test_a_granted_pod_that_is_never_seen_leaves_nothing_behind() -> None:
-    of = ledger()
-    of.reserve(sighting(), Grant(), now=0, until=60)
-    of.expire(60)
     assert (used(of), asked(of), dict(of.entries)) == (0, 0, {})
     assert not of.snapshot.workloads
 
 
 def test_the_watch_confirms_a_reservation() -> None:
     of = ledger()
+    of.see(sighting())
     of.reserve(sighting(), Grant(), now=0, until=60)
     of.see(sighting(version=2, state=State.BOUND, node="n1"))
     of.expire(1000)
@@ -113,6 +118,7 @@ def test_a_deleted_pod_gives_back_what_it_had() -> None:
 
 def test_the_end_of_an_older_pod_of_that_name_touches_nothing() -> None:
     of = ledger()
+    of.see(sighting(uid="new"))
     of.reserve(sighting(uid="new"), Grant(), now=0, until=60)
     of.end("ns/p", "old")
     assert used(of) == 1
@@ -120,27 +126,20 @@ def test_the_end_of_an_older_pod_of_that_name_touches_nothing() -> None:
 
 def test_a_new_pod_of_that_name_does_not_inherit_a_reservation() -> None:
     of = ledger()
+    of.see(sighting(uid="old"))
     of.reserve(sighting(uid="old"), Grant(), now=0, until=60)
     of.see(sighting(uid="new", version=2))
     assert (used(of), asked(of)) == (0, 1)
 
 
-def test_a_new_pod_under_an_old_name_is_granted_ahead_of_the_watch_and_counted() -> None:
+@pytest.mark.row("X-04")
+def test_a_grant_to_another_pod_of_that_name_does_not_take_a_running_pod_off_the_books() -> None:
     of = ledger()
-    of.see(sighting(uid="old", state=State.RUNNING, node="n1"))
-    of.reserve(sighting(uid="new", version=3), Grant(nodes=("n1",)), now=0, until=60)
-    assert (used(of), len(of.granted)) == (1, 1)
-    assert of.snapshot.room["n1"].idle == 8
-    assert of.entries["ns/p"].seen.pod.uid == "new"
-
-
-def test_late_news_of_the_pod_that_had_the_name_before_are_passed_over() -> None:
-    of = ledger()
-    of.reserve(sighting(uid="new", version=3), Grant(), now=0, until=60)
-    of.see(sighting(uid="old", version=2, state=State.TERMINATING, node="n1"))
-    of.end("ns/p", "old")
-    assert (used(of), len(of.granted)) == (1, 1)
-    assert of.snapshot.room["n1"].idle == 8
+    of.see(sighting(uid="running", state=State.RUNNING, node="n1"))
+    of.reserve(sighting(uid="another", version=3), Grant(nodes=("n1",)), now=0, until=60)
+    assert (used(of), len(of.granted)) == (1, 0)
+    assert of.snapshot.room["n1"].idle == 7
+    assert of.entries["ns/p"].seen.pod.uid == "running"
 
 
 def test_nothing_is_reserved_for_a_pod_whose_name_another_one_has_by_now() -> None:
@@ -155,13 +154,13 @@ def test_nothing_is_reserved_for_a_pod_that_is_deleted() -> None:
     of.see(sighting())
     of.end("ns/p", "uid-p")
     of.reserve(sighting(), Grant(), now=0, until=60)
-    assert (used(of), dict(of.entries), of.is_gone(sighting())) == (0, {}, True)
+    assert (used(of), dict(of.entries), of.is_deleted("uid-p")) == (0, {}, True)
 
 
 def test_nothing_is_reserved_for_a_pod_that_leaves_without_ever_having_had_a_node() -> None:
     of = ledger()
-    of.see(sighting(version=2, state=State.TERMINATING))
-    of.reserve(sighting(version=1), Grant(), now=0, until=60)
+    of.see(leaving := sighting(version=2, state=State.TERMINATING))
+    of.reserve(leaving, Grant(), now=0, until=60)
     assert (used(of), set(of.granted)) == (0, set())
 
 
@@ -169,6 +168,7 @@ def test_a_new_pod_under_the_name_of_a_deleted_one_is_granted() -> None:
     of = ledger()
     of.see(sighting())
     of.end("ns/p", "uid-p")
+    of.see(sighting(uid="later", version=2))
     of.reserve(sighting(uid="later", version=2), Grant(), now=0, until=60)
     assert used(of) == 1
 
@@ -178,8 +178,8 @@ def test_only_so_many_deleted_pods_are_remembered() -> None:
     for number in range(BURIED + 1):
         of.see(sighting(f"p{number}"))
         of.end(f"ns/p{number}", f"uid-p{number}")
-    assert not of.is_gone(sighting("p0"))
-    assert of.is_gone(sighting("p1"))
+    assert not of.is_deleted("uid-p0")
+    assert of.is_deleted("uid-p1")
 
 
 def test_a_finished_pod_no_longer_counts() -> None:
@@ -197,16 +197,9 @@ def test_a_terminating_pod_counts_on_its_node_and_not_in_its_queue() -> None:
     assert of.snapshot.room["n1"].idle == 7
 
 
-def test_older_news_than_what_a_call_brought_is_passed_over() -> None:
-    of = ledger()
-    of.reserve(sighting(version=5), Grant(), now=0, until=60)
-    of.see(sighting(version=4, verdict="found no place before"))
-    of.expire(IN_FLIGHT)
-    assert used(of) == 1
-
-
 def test_a_later_refusal_by_kube_scheduler_ends_the_reservation_once_a_binding_would_have_landed() -> None:
     of = ledger()
+    of.see(sighting(version=5))
     of.reserve(sighting(version=5), Grant(), now=100, until=160)
     of.see(sighting(version=6, verdict="the volume could not be bound"))
     of.expire(100 + IN_FLIGHT / 2)
@@ -217,6 +210,7 @@ def test_a_later_refusal_by_kube_scheduler_ends_the_reservation_once_a_binding_w
 
 def test_a_refusal_that_was_known_when_the_pod_was_granted_says_nothing_new() -> None:
     of = ledger()
+    of.see(sighting(version=5, verdict="0/4 nodes"))
     of.reserve(sighting(version=5, verdict="0/4 nodes"), Grant(), now=100, until=160)
     of.see(sighting(version=6, verdict="0/4 nodes"))
     of.expire(159)
@@ -225,6 +219,7 @@ def test_a_refusal_that_was_known_when_the_pod_was_granted_says_nothing_new() ->
 
 def test_a_pod_adopted_at_start_counts_until_kube_schedulers_next_word() -> None:
     of = ledger()
+    of.see(sighting(version=5))
     of.adopt(sighting(version=5), until=60)
     assert used(of) == 1
     of.see(sighting(version=6, verdict="0/4 nodes"))
@@ -248,12 +243,6 @@ def test_the_gates_of_a_granted_pod_are_asked_as_if_it_waited() -> None:
     assert view.pods["ns/p"].state is State.PENDING
     assert view.use["team"].allocated == Amounts()
     assert used(of) == 1
-
-
-def test_the_gates_of_a_pod_that_no_watch_has_shown_are_asked_on_what_there_is() -> None:
-    of = ledger()
-    assert of.waiting(sighting()) is of.snapshot
-    assert not of.entries
 
 
 def test_a_workload_that_changes_takes_its_pods_along() -> None:
@@ -344,6 +333,7 @@ def test_where_one_has_landed_is_news_for_those_who_were_refused_meanwhile() -> 
 
 def test_whom_preempt_gave_away_is_known_while_the_grant_counts() -> None:
     of = ledger()
+    of.see(sighting())
     of.reserve(sighting(), Grant(victims=("uid-x", "uid-y")), now=0, until=5)
     assert of.doomed == {"uid-x", "uid-y"}
     of.expire(5)
@@ -384,49 +374,72 @@ def test_offers_are_those_of_one_pod_and_of_a_time() -> None:
     assert of.offered(sighting(uid="another").pod, 0) is None
 
 
-def test_offers_to_pods_that_no_watch_ever_shows_are_forgotten() -> None:
+@pytest.mark.row("X-02", case="nodes")
+def test_of_the_nodes_that_a_call_names_only_known_ones_are_remembered() -> None:
     of = ledger()
     of.see(sighting())
-    of.offer(sighting().pod, ["n1"], 0)
-    for number in range(STRANGERS + 1):
-        of.offer(sighting(f"stranger-{number}").pod, ["n1"], 0)
-    assert of.offered(sighting("stranger-0").pod, 0) is None
+    of.offer(sighting().pod, ["invented", "n1"], 0)
     assert of.offered(sighting().pod, 0) == frozenset({"n1"})
 
 
-def test_who_is_refused_before_any_watch_shows_him_sleeps_once_he_is_seen() -> None:
+@pytest.mark.row("X-08", case="ledger")
+def test_where_anybody_may_call_what_a_call_names_is_no_ground_to_evict_or_rank() -> None:
     of = ledger()
-    of.refuse(sighting(), "OverLimit")
-    assert not of.asleep
     of.see(sighting())
-    assert of.asleep == {"ns/p": "OverLimit"}
-    assert of.take_news(), "why he was refused may be over by what came with him"
+    of.offer(sighting().pod, ["n1"], 0)
+    assert (of.heeded(sighting().pod, 0), of.last_offer(sighting().pod)) == (frozenset({"n1"}), 0)
+    of.callers_are_known = False
+    assert (of.heeded(sighting().pod, 0), of.last_offer(sighting().pod)) == (None, None)
 
 
-def test_who_is_refused_while_his_namesake_is_still_seen_sleeps_once_he_is_seen() -> None:
+REFUSED = f"0/1 nodes are available: 1 {NOT_SEEN_SENTENCE}."
+
+
+@pytest.mark.row("X-06")
+def test_a_pod_that_was_refused_unseen_sleeps_and_is_looked_at_once_the_watch_shows_that() -> None:
     of = ledger()
-    of.see(sighting(version=1))
-    of.refuse(sighting(uid="another", version=2), "OverLimit")
+    of.see(sighting())
+    of.take_news()
+    of.see(sighting(version=2, verdict=REFUSED))
+    assert of.asleep == {"ns/p": NOT_SEEN_YET}
+    assert of.take_news()
+
+
+@pytest.mark.row("X-06")
+def test_a_pod_that_was_refused_unseen_is_woken_once_for_it() -> None:
+    of = ledger()
+    of.see(sighting(verdict=REFUSED))
+    of.woken("ns/p")
+    of.take_news()
+    of.see(sighting(version=2, verdict=REFUSED))
+    assert not of.asleep
+    assert not of.take_news()
+
+
+def test_a_pod_that_has_a_node_by_now_does_not_sleep_for_having_been_refused_unseen() -> None:
+    of = ledger()
+    of.see(sighting(verdict=REFUSED, state=State.BOUND, node="n1"))
+    assert not of.asleep
+
+
+def test_a_pod_of_which_kube_scheduler_knew_more_is_woken_by_its_next_version() -> None:
+    of = ledger()
+    of.see(sighting())
+    of.overtaken("ns/p")
+    assert not of.take_called()
+    of.see(sighting(version=2))
+    assert of.take_called() == {"ns/p"}
+    of.see(sighting(version=3))
+    assert not of.take_called()
+
+
+def test_a_pod_of_which_kube_scheduler_knew_more_and_that_is_deleted_is_not_woken() -> None:
+    of = ledger()
+    of.see(sighting())
+    of.overtaken("ns/p")
     of.end("ns/p", "uid-p")
-    of.see(sighting(uid="another", version=2))
-    assert of.asleep == {"ns/p": "OverLimit"}
-
-
-def test_who_is_let_through_after_all_before_he_is_seen_does_not_sleep() -> None:
-    of = ledger()
-    of.refuse(sighting(), "OverLimit")
-    of.reserve(sighting(), Grant(nodes=("n1",)), now=0, until=60)
-    of.see(sighting())
-    assert not of.asleep
-
-
-def test_the_refused_whom_no_watch_ever_shows_are_forgotten() -> None:
-    of = ledger()
-    for number in range(STRANGERS + 1):
-        of.refuse(sighting(f"stranger-{number}", uid=f"uid-{number}"), "OverLimit")
-    for number in (0, STRANGERS):
-        of.see(sighting(f"stranger-{number}", uid=f"uid-{number}"))
-    assert of.asleep == {f"ns/stranger-{STRANGERS}": "OverLimit"}
+    of.see(sighting(uid="later", version=3))
+    assert not of.take_called()
 
 
 def test_promises_that_stay_as_they_are_are_no_news() -> None:
@@ -465,13 +478,13 @@ class Lives(RuleBasedStateMachine):
 
     @rule(name=names, uid=uids)
     def granted(self, name: str, uid: str) -> None:
-        self.of.reserve(
-            self.seen(name, uid, State.PENDING), Grant(nodes=("n1", "n2")), now=self.now, until=self.now + 60
-        )
+        seen = self.of.seen(f"ns/{name}", uid) or self.seen(name, uid, State.PENDING)
+        self.of.reserve(seen, Grant(nodes=("n1", "n2")), now=self.now, until=self.now + 60)
 
     @rule(name=names, uid=uids)
     def adopted(self, name: str, uid: str) -> None:
-        self.of.adopt(self.seen(name, uid, State.PENDING), until=self.now + 60)
+        if seen := self.of.seen(f"ns/{name}", uid):
+            self.of.adopt(seen, until=self.now + 60)
 
     @rule(name=names, node=st.sampled_from(["n1", "n2"]))
     def promised(self, name: str, node: str) -> None:
@@ -505,7 +518,7 @@ class Lives(RuleBasedStateMachine):
         granted = [(entry, entry.reservation) for entry in self.of.entries.values() if entry.reservation]
         assert len(granted) == len(self.of.granted)
         assert dict(self.of.kept) == {entry.seen.pod.key: made.grant.node for entry, made in granted if made.grant.node}
-        assert all(entry.phase in {Phase.EXPECTED, Phase.RESERVED} for entry, _ in granted)
+        assert all(entry.phase is Phase.RESERVED for entry, _ in granted)
 
     @invariant()
     def what_may_land_and_what_is_kept_is_known_by_node(self) -> None:

@@ -18,7 +18,7 @@ def registry() -> CollectorRegistry:
     return made
 
 
-@pytest.mark.parametrize(("phase", "count"), [("Bound", 1), ("Pending", 1), ("Reserved", 1), ("Expected", 0)])
+@pytest.mark.parametrize(("phase", "count"), [("Bound", 1), ("Pending", 1), ("Reserved", 1)])
 def test_pods_are_counted_by_phase(registry: CollectorRegistry, phase: str, count: int) -> None:
     assert registry.get_sample_value("gpuyard_ledger_pods", {"phase": phase}) == count
 

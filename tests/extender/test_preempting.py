@@ -2,9 +2,9 @@
 
 import msgspec
 import pytest
-from gpuyard.extender.wire import PREEMPTION, MetaPod, MetaVictims, PreemptAnswer, Preemption
+from gpuyard.extender.wire import PREEMPTION, MetaPod, MetaVictims, PreemptAnswer
 
-from tests.extender.builders import Bench, Json, group, node, pod, queue
+from tests.extender.builders import Bench, Json, at_once, group, node, pod, queue
 
 LOW, HIGH = {"priorityClassName": "train"}, {"priorityClassName": "build-preemptible"}
 NOBODY = PreemptAnswer()
@@ -18,12 +18,13 @@ def high(name: str = "p", gpus: int = 4, **more: object) -> Json:
     return pod(name, "team", gpus, labels=HIGH, **more)  # type: ignore[arg-type]
 
 
-def proposal(thing: Json, **victims: list[str] | None) -> Preemption:
+def ask(of: Bench, thing: Json, **victims: list[str] | None) -> PreemptAnswer:
+    """Ask for a pod that the watch shows, with the UIDs of victims by node."""
     named = {
         node: {"Pods": None if uids is None else [{"UID": uid} for uid in uids], "NumPDBViolations": 0}
         for node, uids in victims.items()
     }
-    return PREEMPTION.read(msgspec.json.encode({"Pod": thing, "NodeNameToMetaVictims": named}))
+    return of.preempt(thing, named)
 
 
 def uids(answer: PreemptAnswer) -> dict[str, list[str]]:
@@ -47,7 +48,7 @@ def bench(*more: Json, limit: float = -1) -> Bench:
 @pytest.mark.row("E-14")
 def test_the_proposed_victims_are_granted_where_all_may_go() -> None:
     of = bench()
-    answer = of.verbs.preempt(proposal(high(), n1=["uid-b"], n2=["uid-x"]))
+    answer = ask(of, high(), n1=["uid-b"], n2=["uid-x"])
     assert answer == PreemptAnswer({"n1": MetaVictims(pods=[MetaPod("uid-b")])})
 
 
@@ -56,13 +57,14 @@ def test_the_proposed_victims_are_granted_where_all_may_go() -> None:
 def test_whole_victims_are_answered_by_uid() -> None:
     of = bench()
     victims = {"n1": {"pods": [low("b")], "numpdbviolations": 0}}
-    request = PREEMPTION.read(msgspec.json.encode({"pod": high(), "nodenametovictims": victims}))
-    assert uids(of.verbs.preempt(request)) == {"n1": ["uid-b"]}
+    of.show(asked := high())
+    request = PREEMPTION.read(msgspec.json.encode({"pod": asked, "nodenametovictims": victims}))
+    assert uids(at_once(of.verbs.preempt(request))) == {"n1": ["uid-b"]}
 
 
 @pytest.mark.row("E-14")
 def test_a_victim_that_is_not_on_the_node_is_never_named() -> None:
-    assert bench().verbs.preempt(proposal(high(), n1=["uid-x"], n2=["uid-a"], n3=["uid-b"])) == NOBODY
+    assert ask(bench(), high(), n1=["uid-x"], n2=["uid-a"], n3=["uid-b"]) == NOBODY
 
 
 @pytest.mark.parametrize(
@@ -75,7 +77,7 @@ def test_a_victim_that_is_not_on_the_node_is_never_named() -> None:
 def test_a_proposal_without_victims_gets_the_lowest_and_newest(empty: list[str] | None) -> None:
     of = bench()
     of.put(low("a", created="2026-02-01T00:00:00Z"))
-    assert uids(of.verbs.preempt(proposal(high(), n1=empty, n2=empty))) == {"n1": ["uid-a"]}
+    assert uids(ask(of, high(), n1=empty, n2=empty)) == {"n1": ["uid-a"]}
 
 
 def test_victims_that_are_filled_in_are_no_more_than_needed_and_the_highest_first() -> None:
@@ -87,12 +89,12 @@ def test_victims_that_are_filled_in_are_no_more_than_needed_and_the_highest_firs
         pod("rest", "team", 3, on="n1", labels={"priorityClassName": "middle"}),
         {"kind": "PriorityClass", "metadata": {"name": "middle"}, "value": 60},
     )
-    assert uids(of.verbs.preempt(proposal(high(gpus=4), n1=[]))) == {"n1": ["uid-rest", "uid-small"]}
+    assert uids(ask(of, high(gpus=4), n1=[])) == {"n1": ["uid-rest", "uid-small"]}
 
 
 def test_a_node_with_room_needs_no_victims() -> None:
     of = Bench(node("n1"), queue("team"), low("a"))
-    assert of.verbs.preempt(proposal(high(), n1=[])) == NOBODY
+    assert ask(of, high(), n1=[]) == NOBODY
 
 
 @pytest.mark.parametrize(
@@ -105,28 +107,27 @@ def test_a_node_with_room_needs_no_victims() -> None:
     ],
 )
 def test_nobody_goes_for_a_pod_whose_own_gates_are_shut_or_that_has_none(thing: Json) -> None:
-    assert bench(limit=16).verbs.preempt(proposal(thing, n1=["uid-a", "uid-b"])) == NOBODY
+    assert ask(bench(limit=16), thing, n1=["uid-a", "uid-b"]) == NOBODY
 
 
 def test_nobody_goes_for_a_pod_over_its_limit() -> None:
-    assert bench(limit=8).verbs.preempt(proposal(high(), n1=["uid-b"])) == NOBODY
+    assert ask(bench(limit=8), high(), n1=["uid-b"]) == NOBODY
 
 
 def test_nobody_goes_while_the_cluster_is_not_known() -> None:
     of = bench()
     of.unavailable = "starting"
     with pytest.raises(Exception, match="starting"):
-        of.verbs.preempt(proposal(high(), n1=["uid-b"]))
+        ask(of, high(), n1=["uid-b"])
 
 
 def test_equal_priority_is_no_reason_to_go() -> None:
-    assert bench().verbs.preempt(proposal(low("p", on=""), n1=["uid-b"])) == NOBODY
+    assert ask(bench(), low("p", on=""), n1=["uid-b"]) == NOBODY
 
 
 def test_what_is_not_preemptible_stays() -> None:
-    of = bench()
-    of.put(low("b", fixed=True))
-    assert of.verbs.preempt(proposal(high(), n1=["uid-b"])) == NOBODY
+    of = Bench(node("n1"), queue("team"), low("a"), low("b", fixed=True))
+    assert ask(of, high(), n1=["uid-b"]) == NOBODY
 
 
 def test_a_disruption_budget_is_honoured() -> None:
@@ -137,10 +138,10 @@ def test_a_disruption_budget_is_honoured() -> None:
         "status": {"disruptionsAllowed": 1},
     }
     of = bench(budget)
-    assert of.verbs.preempt(proposal(high(gpus=8), n1=["uid-a", "uid-b"])) == NOBODY
-    assert uids(of.verbs.preempt(proposal(high(), n1=["uid-b"]))) == {"n1": ["uid-b"]}
+    assert ask(of, high(gpus=8), n1=["uid-a", "uid-b"]) == NOBODY
+    assert uids(ask(of, high(), n1=["uid-b"])) == {"n1": ["uid-b"]}
     of.drop(budget)
-    assert uids(of.verbs.preempt(proposal(high(gpus=8), n1=["uid-a", "uid-b"]))) == {"n1": ["uid-a", "uid-b"]}
+    assert uids(ask(of, high(gpus=8), n1=["uid-a", "uid-b"])) == {"n1": ["uid-a", "uid-b"]}
 
 
 def test_a_minimum_run_time_is_honoured() -> None:
@@ -148,9 +149,9 @@ def test_a_minimum_run_time_is_honoured() -> None:
     of.put(queue("team") | {"spec": {"preemptMinRuntime": "10m", "resources": {"gpu": {"limit": -1, "quota": -1}}}})
     of.put(low("b", status={"phase": "Running", "startTime": "2026-01-01T00:00:00Z"}))
     of.today = 1_767_225_600 + 599
-    assert of.verbs.preempt(proposal(high(), n1=["uid-b"])) == NOBODY
+    assert ask(of, high(), n1=["uid-b"]) == NOBODY
     of.today += 1
-    assert uids(of.verbs.preempt(proposal(high(), n1=["uid-b"]))) == {"n1": ["uid-b"]}
+    assert uids(ask(of, high(), n1=["uid-b"])) == {"n1": ["uid-b"]}
 
 
 def test_a_gang_goes_whole_or_down_to_its_minimum() -> None:
@@ -158,16 +159,16 @@ def test_a_gang_goes_whole_or_down_to_its_minimum() -> None:
     gang = group("g", 3, "team")
     gang["spec"]["priorityClassName"] = "train"
     of = Bench(node("n1"), queue("team"), gang, *members)
-    assert uids(of.verbs.preempt(proposal(high(gpus=2), n1=["uid-g4"]))) == {"n1": ["uid-g4"]}
-    assert of.verbs.preempt(proposal(high(gpus=4), n1=["uid-g3", "uid-g4"])) == NOBODY
+    assert uids(ask(of, high(gpus=2), n1=["uid-g4"])) == {"n1": ["uid-g4"]}
+    assert ask(of, high(gpus=4), n1=["uid-g3", "uid-g4"]) == NOBODY
     everybody = ["uid-g1", "uid-g2", "uid-g3", "uid-g4"]
-    assert uids(of.verbs.preempt(proposal(high(gpus=8), n1=everybody))) == {"n1": everybody}
+    assert uids(ask(of, high(gpus=8), n1=everybody)) == {"n1": everybody}
 
 
 def test_for_whom_victims_were_granted_counts_at_once() -> None:
     of = bench(limit=12)
-    assert uids(of.verbs.preempt(proposal(high("first"), n1=["uid-b"])))
-    assert of.verbs.preempt(proposal(high("second"), n1=["uid-a"])) == NOBODY
+    assert uids(ask(of, high("first"), n1=["uid-b"]))
+    assert ask(of, high("second"), n1=["uid-a"]) == NOBODY
     assert not of.passes(pod("third", "team"))
 
 

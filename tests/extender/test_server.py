@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 Calls = aiohttp.ClientSession
 
 NODES = [node(f"n{number}") for number in range(1, 5)]
+KNOWN = pod("p", "team")
 MIB = 1 << 20
 
 
@@ -52,7 +53,9 @@ class Service:
         self.bench = Bench(*things)
         self.registry = CollectorRegistry()
         self.api = Api()
-        self.binder = Binder(self.bench.ledger, unavailable=lambda: None, clock=lambda: self.bench.now)
+        self.binder = Binder(
+            self.bench.ledger, self.bench.verbs.may_bind, unavailable=lambda: None, clock=lambda: self.bench.now
+        )
         self.binder.client = cast("Client", self.api)
 
     @asynccontextmanager
@@ -70,7 +73,7 @@ class Service:
 
 @pytest.fixture
 def service() -> Service:
-    return Service(*NODES, queue("team", limit=8))
+    return Service(*NODES, queue("team", limit=8), KNOWN)
 
 
 @pytest.fixture
@@ -100,22 +103,22 @@ def spelt_small(content: Json) -> Json:
 
 @pytest.mark.row("E-03", case="filter")
 async def test_filter_reads_names_in_lower_case(client: Calls) -> None:
-    assert (await ask(client, "filter", spelt_small(body(pod("p", "team")))))["NodeNames"]
+    assert (await ask(client, "filter", spelt_small(body(KNOWN))))["NodeNames"]
 
 
 @pytest.mark.row("E-03", case="prioritize")
 async def test_prioritize_reads_names_in_lower_case(client: Calls) -> None:
-    answer = await ask(client, "prioritize", spelt_small(body(pod("p", "team"))))
+    answer = await ask(client, "prioritize", spelt_small(body(KNOWN)))
     assert {one["Host"] for one in answer} == {"n1", "n2", "n3", "n4"}
 
 
 @pytest.mark.row("E-03", case="bind")
 async def test_bind_reads_names_in_lower_case(service: Service, client: Calls) -> None:
-    answer = await ask(client, "bind", {"podname": "p", "podnamespace": "ns", "poduid": "u", "node": "n1"})
+    answer = await ask(client, "bind", {"podname": "p", "podnamespace": "ns", "poduid": "uid-p", "node": "n1"})
     assert answer == {"Error": ""}
     ((path, binding),) = service.api.bindings
     assert path == "/api/v1/namespaces/ns/pods/p/binding"
-    assert (binding["metadata"]["uid"], binding["target"]["name"]) == ("u", "n1")
+    assert (binding["metadata"]["uid"], binding["target"]["name"]) == ("uid-p", "n1")
 
 
 @pytest.mark.row("E-09")
@@ -138,7 +141,7 @@ CASES = [pytest.param(junk, marks=pytest.mark.row("E-13", case=case)) for case, 
 @pytest.mark.parametrize("junk", CASES)
 async def test_nonsense_is_answered_and_changes_nothing(junk: list[bytes]) -> None:
     low = pod("low", "team", 8, on="n1", labels={"priorityClassName": "train"})
-    service = Service(*NODES, queue("team", limit=16), low)
+    service = Service(*NODES, queue("team", limit=16), low, KNOWN, HIGH)
     before = service.bench.ledger.snapshot
     async with service.client(max_body=64 * MIB) as client:
         for nonsense in junk:
@@ -148,14 +151,17 @@ async def test_nonsense_is_answered_and_changes_nothing(junk: list[bytes]) -> No
             assert (await ask(client, "bind", nonsense))["Error"]
         assert service.bench.ledger.snapshot is before
         assert service.api.bindings == []
-        assert (await ask(client, "filter", body(pod("p", "team"))))["NodeNames"]
+        assert (await ask(client, "filter", body(KNOWN)))["NodeNames"]
         assert (await ask(client, "preempt", whom()))["NodeNameToMetaVictims"]
+
+
+HIGH = pod("high", "team", 4, labels={"priorityClassName": "build-preemptible"})
 
 
 def whom() -> Json:
     """A proposal that `preempt` grants: a pod may take the GPUs of one with a lower priority."""
     return {
-        "Pod": pod("high", "team", 4, labels={"priorityClassName": "build-preemptible"}),
+        "Pod": HIGH,
         "NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": "uid-low"}], "NumPDBViolations": 0}},
     }
 
@@ -164,7 +170,7 @@ def whom() -> Json:
 async def test_a_body_that_is_too_long_is_refused_and_the_next_is_answered(client: Calls) -> None:
     answer = await ask(client, "filter", b"x" * (2 * MIB))
     assert "longer" in answer["Error"]
-    assert (await ask(client, "filter", body(pod("p", "team"))))["NodeNames"]
+    assert (await ask(client, "filter", body(KNOWN)))["NodeNames"]
 
 
 @pytest.mark.parametrize(
@@ -175,27 +181,29 @@ async def test_a_body_that_is_too_long_is_refused_and_the_next_is_answered(clien
     ],
 )
 async def test_thousands_of_whole_nodes_are_answered(service: Service, count: int) -> None:
-    padded = [node(f"w{number}") | {"padding": "x" * 5_300} for number in range(count)]
+    many = [node(f"w{number}") for number in range(count)]
+    service.bench.put(*many)
+    padded = [one | {"padding": "x" * 5_300} for one in many]
     async with service.client(max_body=64 * MIB) as client:
-        answer = await ask(client, "filter", {"Pod": pod("p", "team"), "Nodes": {"items": padded}})
+        answer = await ask(client, "filter", {"Pod": KNOWN, "Nodes": {"items": padded}})
     assert len(answer["Nodes"]["items"]) == 32
     assert answer["Nodes"]["items"][0]["padding"] == "x" * 5_300
 
 
 async def test_what_cannot_be_decided_now_is_said_in_the_answer(service: Service, client: Calls) -> None:
     service.bench.unavailable = "gpuyard is starting"
-    assert (await ask(client, "filter", body(pod("p", "team"))))["Error"] == "gpuyard is starting"
-    assert await ask(client, "prioritize", body(pod("p", "team"))) == []
+    assert (await ask(client, "filter", body(KNOWN)))["Error"] == "gpuyard is starting"
+    assert await ask(client, "prioritize", body(KNOWN)) == []
 
 
 async def test_a_fault_of_our_own_is_answered_without_its_details(
     service: Service, client: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(_: object) -> Answer:
+    def broken(*_: object) -> Answer:
         raise KeyError("inside")
 
-    monkeypatch.setattr(service.bench.verbs, "_sighting", broken)
-    assert (await ask(client, "filter", body(pod("p", "team"))))["Error"] == INTERNAL
+    monkeypatch.setattr(service.bench.verbs, "_filter", broken)
+    assert (await ask(client, "filter", body(KNOWN)))["Error"] == INTERNAL
 
 
 async def test_who_must_look_elsewhere_loses_the_connection(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,7 +223,7 @@ async def test_only_the_verbs_are_served(client: Calls) -> None:
 
 
 async def test_calls_are_counted_by_verb_and_outcome(service: Service, client: Calls) -> None:
-    await ask(client, "filter", body(pod("p", "team")))
+    await ask(client, "filter", body(KNOWN))
     await ask(client, "filter", b"{")
 
     def count(outcome: str) -> float | None:

@@ -1,5 +1,6 @@
 """What pods mean, by themselves and with the objects that they refer to."""
 
+import pytest
 from gpuyard.engine.kube.times import moment
 from gpuyard.engine.settings import Settings
 from gpuyard.extender.ledger import Sighting
@@ -151,3 +152,118 @@ def test_with_its_pods_and_its_pod_group_what_a_workload_lost_is_forgotten() -> 
 
 def test_a_time_that_is_none_does_not_count() -> None:
     assert last_evicted(translator().put_pod(typed(evicted("a", "soon", queue="team")))) == 0
+
+
+# --- what counts of a pod that has a node ----------------------------------------------------------------------------
+
+
+def settled(*things: Json) -> Translator:
+    """A translator that has seen these, and all else that there is."""
+    of = translator()
+    for thing in things:
+        if thing["kind"] == "PodGroup":
+            of.put_group(f"ns/{thing['metadata']['name']}", typed(thing))
+        else:
+            of.put_pod(typed(thing))
+    of.settle()
+    return of
+
+
+@pytest.mark.row("X-12", case="queue")
+@pytest.mark.parametrize("queue", ["", "other"])
+def test_a_running_pod_counts_in_the_queue_in_which_it_was_started(queue: str) -> None:
+    of = settled(pod("p", "team", on="n1"))
+    assert queue_of(of.put_pod(typed(pod("p", queue, on="n1")))) == "team"
+    assert of.altered == {"ns/p": ("kai.scheduler/queue",)}
+
+
+@pytest.mark.row("X-12", case="amounts")
+@pytest.mark.parametrize("fraction", ["0.001", "NaN", None])
+def test_a_running_part_of_a_gpu_counts_as_much_as_when_it_was_started(fraction: str | None) -> None:
+    of = settled(pod("p", "team", 0, on="n1", annotations={"gpu-fraction": "0.5"}))
+    notes = {"gpu-fraction": fraction} if fraction else {}
+    assert of.put_pod(typed(pod("p", "team", 0, on="n1", annotations=notes))).pod.shape.fraction == 500
+    assert of.altered == {"ns/p": ("gpu-fraction",)}
+
+
+@pytest.mark.row("X-12", case="devices")
+def test_a_running_pod_stays_on_the_shared_gpu_that_it_was_given() -> None:
+    half = {"gpu-fraction": "0.5"}
+    of = settled(pod("p", "team", 0, on="n1", annotations=half))
+    named = pod("p", "team", 0, on="n1", annotations=half, labels={"runai-gpu-group": "gpu-3"})
+    assert of.put_pod(typed(named)).pod.gpu_groups == ("gpu-3",), "KAI's binder names it after the binding"
+    other = pod("p", "team", 0, on="n1", annotations=half, labels={"runai-gpu-group": "gpu-4"})
+    assert of.put_pod(typed(other)).pod.gpu_groups == ("gpu-3",)
+
+
+@pytest.mark.row("X-12", case="preemptibility")
+def test_a_running_pod_stays_as_preemptible_as_it_was() -> None:
+    of = settled(pod("p", "team", on="n1"))
+    seen = of.put_pod(typed(pod("p", "team", on="n1", fixed=True, labels={"priorityClassName": "inference"})))
+    assert seen.workload
+    assert (seen.workload.preemptible, seen.workload.priority) == (True, 50)
+    assert of.altered == {"ns/p": ("kai.scheduler/preemptibility", "priorityClassName")}
+
+
+@pytest.mark.row("X-12", case="pod-group")
+def test_a_pod_group_that_is_edited_changes_nothing_while_a_member_runs() -> None:
+    of = settled(group("g", 2, "team"), member("a", on="n1"), member("b"))
+    assert [queue_of(one) for one in of.put_group("ns/g", typed(group("g", 2, "other")))] == ["team", "team"]
+    of.drop_pod("ns/a")
+    assert queue_of(of.sight(typed(member("b")))) == "other"
+
+
+@pytest.mark.row("X-12", case="new-member")
+def test_a_pod_that_joins_a_running_gang_does_not_change_its_queue() -> None:
+    of = settled(pod("b", "team", on="n1", annotations={"pod-group-name": "g"}))
+    joined = pod("a", "other", annotations={"pod-group-name": "g"}, fixed=True)
+    seen = of.put_pod(typed(joined))
+    assert seen.workload
+    assert (queue_of(seen), seen.workload.preemptible) == ("team", True)
+
+
+def test_a_pod_group_that_comes_to_running_pods_does_not_change_their_queue() -> None:
+    of = settled(pod("a", "team", on="n1", annotations={"pod-group-name": "g"}))
+    assert [queue_of(one) for one in of.put_group("ns/g", typed(group("g", 1, "other")))] == ["team"]
+
+
+def test_a_running_member_that_leaves_its_gang_by_label_or_owner_stays_in_it() -> None:
+    owner = {"kind": "PyTorchJob", "name": "job", "uid": "job", "controller": True}
+    of = settled(group("g", 1, "team"), member("a", on="n1"))
+    left = pod("a", on="n1")
+    left["metadata"]["ownerReferences"] = [owner]
+    assert of.put_pod(typed(left)).pod.workload == "ns/g"
+    assert of.altered == {"ns/a": ("pod-group-name", "ownerReferences")}
+
+
+def test_a_pod_without_a_node_may_still_be_edited() -> None:
+    of = settled(pod("p", "team"))
+    assert queue_of(of.put_pod(typed(pod("p", "other")))) == "other"
+    assert not of.altered
+
+
+def test_other_labels_of_a_running_pod_count_as_they_are() -> None:
+    of = settled(pod("p", "team", on="n1"))
+    assert of.put_pod(typed(pod("p", "team", on="n1", labels={"app": "x"}))).pod.labels["app"] == "x"
+    assert not of.altered
+
+
+def test_an_alteration_that_is_taken_back_or_whose_pod_is_gone_is_forgotten() -> None:
+    of = settled(pod("p", "team", on="n1"), pod("q", "team", on="n1"))
+    for name in "pq":
+        of.put_pod(typed(pod(name, "other", on="n1")))
+    of.put_pod(typed(pod("p", "team", on="n1")))
+    of.drop_pod("ns/q")
+    assert not of.altered
+
+
+def test_when_the_last_placed_pod_has_ended_the_workload_is_as_it_says() -> None:
+    of = settled(group("g", 1, "team"), member("a", on="n1"), member("b"))
+    of.put_pod(typed(member("a", on="n1", phase="Succeeded")))
+    assert [queue_of(one) for one in of.put_group("ns/g", typed(group("g", 1, "other")))] == ["other", "other"]
+
+
+def test_until_all_has_been_seen_once_nothing_of_a_workload_is_fixed() -> None:
+    of = translator()
+    of.put_pod(typed(member("a", on="n1")))
+    assert [queue_of(one) for one in of.put_group("ns/g", typed(group("g", 1, "team")))] == ["team"]

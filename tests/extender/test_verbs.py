@@ -1,15 +1,20 @@
 """What kube-scheduler is told: limits, quotas and reservations, and nothing that changes from one time to the next."""
 
+import asyncio
+from collections.abc import Awaitable, Coroutine
+from typing import Any
+
 import msgspec
 import pytest
 from gpuyard.extender import wire
+from gpuyard.extender.arrivals import LONGEST_WAIT, PAUSE
 from gpuyard.extender.config import Consolidation, ExtenderConfig, Filter
-from gpuyard.extender.ledger import IN_FLIGHT
+from gpuyard.extender.ledger import IN_FLIGHT, NOT_SEEN_SENTENCE, NOT_SEEN_YET
 from gpuyard.extender.server import Unavailable
 from gpuyard.extender.wire import HostPriority, WireError
 from msgspec.structs import replace
 
-from tests.extender.builders import Bench, call, group, node, pod, queue
+from tests.extender.builders import Bench, at_once, call, group, node, pod, queue
 
 NODES = [node(f"n{number}") for number in range(1, 5)]
 NAMES = ["n1", "n2", "n3", "n4"]
@@ -37,8 +42,9 @@ def test_a_pod_over_its_limit_gets_one_sentence_for_every_node() -> None:
 @pytest.mark.row("E-02")
 def test_whole_nodes_come_back_whole() -> None:
     bench = Bench(*NODES, queue("team"))
-    asked = msgspec.json.encode({"Pod": pod("p", "team"), "Nodes": {"items": NODES[:2]}, "NodeNames": None})
-    answer = msgspec.json.decode(wire.write(bench.verbs.filter(wire.CANDIDATES.read(asked))))
+    bench.show(waiting := pod("p", "team"))
+    asked = msgspec.json.encode({"Pod": waiting, "Nodes": {"items": NODES[:2]}, "NodeNames": None})
+    answer = msgspec.json.decode(wire.write(at_once(bench.verbs.filter(wire.CANDIDATES.read(asked)))))
     assert sorted(answer["Nodes"]["items"], key=str) == sorted(NODES[:2], key=str)
     assert answer["NodeNames"] is None
 
@@ -233,8 +239,8 @@ def test_a_pod_that_cannot_be_read_is_refused_with_the_field() -> None:
 
 
 def test_a_call_without_nodes_reserves_nothing() -> None:
-    bench = Bench(queue("team"))
-    assert bench.verbs.filter(call(pod("p", "team"))).node_names == []
+    bench = Bench(queue("team"), waiting := pod("p", "team"))
+    assert at_once(bench.verbs.filter(call(waiting))).node_names == []
     assert bench.used("team") == 0
 
 
@@ -380,3 +386,121 @@ def test_a_wall_clock_that_jumps_ends_no_reservation() -> None:
     assert not bench.passes(pod("b", "team"))
     bench.today -= 2 * 10**6
     assert not bench.passes(pod("b", "team"))
+
+
+# --- a call asks, the watch tells ------------------------------------------------------------------------------------
+
+UNSEEN = dict.fromkeys(NAMES, NOT_SEEN_SENTENCE)
+
+
+def forged(thing: dict[str, Any], **metadata: object) -> dict[str, Any]:
+    """A call's word on a pod: another queue, the highest priority, a version that nothing exceeds."""
+    labels = {"kai.scheduler/queue": "other", "priorityClassName": "inference"}
+    named = thing["metadata"] | {"labels": labels, "resourceVersion": str(2**63 - 1)} | metadata
+    return thing | {"metadata": named, "spec": thing["spec"] | {"priority": 10**9}}
+
+
+@pytest.mark.row("X-02", case="pod")
+async def test_what_a_call_says_of_a_known_pod_counts_for_nothing() -> None:
+    bench = Bench(*NODES, queue("team", limit=0), queue("other"), waiting := pod("p", "team"))
+    answer = await bench.filter_unseen(forged(waiting))
+    assert answer.failed_and_unresolvable_nodes == dict.fromkeys(NAMES, "queue team has a limit of 0 GPUs")
+    assert bench.ledger.entries["ns/p"].seen.version == int(waiting["metadata"]["resourceVersion"])
+    assert bench.ledger.snapshot.workloads["ns/p"].priority == 50
+
+
+@pytest.mark.row("X-02", case="nodes")
+def test_a_node_that_only_a_call_names_is_not_answered() -> None:
+    bench = Bench(*NODES, queue("team"))
+    assert bench.filter(pod("p", "team"), "invented", "n1").node_names == ["n1"]
+
+
+@pytest.mark.row("X-03", case="filter")
+@pytest.mark.row("X-05", case="unseen")
+async def test_a_pod_that_the_watch_never_shows_is_refused_and_reserves_nothing() -> None:
+    bench = Bench(*NODES, queue("team", limit=1))
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
+    for number in range(20):
+        answer = await bench.filter_unseen(pod(f"invented-{number}", "team", volumes=volumes))
+        assert answer.failed_and_unresolvable_nodes == UNSEEN
+    assert (bench.used("team"), dict(bench.ledger.entries), bench.ledger.asleep) == (0, {}, {})
+    assert set(bench.refusals) == {NOT_SEEN_YET}
+    assert bench.passes(pod("real", "team"))
+
+
+@pytest.mark.row("X-03", case="preempt")
+async def test_no_pod_is_evicted_for_one_that_the_watch_does_not_show() -> None:
+    low = pod("low", "team", 8, on="n1", labels={"priorityClassName": "train"})
+    bench = Bench(*NODES, queue("team"), low)
+    high = pod("invented", "team", 8, labels={"priorityClassName": "build-preemptible"})
+    body = {"Pod": high, "NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": "uid-low"}]}}}
+    found = bench.verbs.preempt(wire.PREEMPTION.read(msgspec.json.encode(body)))
+    assert isinstance(found, Awaitable)
+    assert await found == wire.PreemptAnswer()
+    assert not bench.ledger.doomed
+    assert bench.preempt(high, {"n1": {"Pods": [{"UID": "uid-low"}]}}) != wire.PreemptAnswer()
+
+
+@pytest.mark.row("X-04")
+async def test_a_call_that_names_a_running_pod_with_another_uid_leaves_it_on_the_books() -> None:
+    bench = Bench(*NODES, queue("team"), running := pod("p", "team", 8, on="n1"))
+    answer = await bench.filter_unseen(forged(running, uid="invented"))
+    assert answer.failed_and_unresolvable_nodes == UNSEEN
+    assert bench.used("team") == 8
+    assert bench.ledger.snapshot.room["n1"].idle == 0
+
+
+@pytest.mark.row("X-05", case="unseen")
+async def test_a_call_waits_for_the_watch_to_show_its_pod() -> None:
+    bench = Bench(*NODES, queue("team"))
+    waiting = asyncio.ensure_future(bench.filter_unseen(late := pod("p", "team")))
+    await asyncio.sleep(0)
+    bench.put(late)
+    assert set((await waiting).node_names or ()) == set(NAMES)
+
+
+@pytest.mark.row("X-05", case="ahead")
+async def test_a_call_that_is_ahead_waits_for_that_version_of_its_pod() -> None:
+    bench = Bench(*NODES, queue("team", limit=0), queue("other"), pod("p", "team"))
+    waiting = asyncio.ensure_future(bench.filter_unseen(later := pod("p", "other")))
+    await asyncio.sleep(0)
+    bench.put(later)
+    assert set((await waiting).node_names or ()) == set(NAMES)
+
+
+@pytest.mark.row("X-05", case="others")
+async def test_other_calls_go_on_while_one_waits() -> None:
+    bench = Bench(*NODES, queue("team"))
+    waiting = asyncio.ensure_future(bench.filter_unseen(pod("invented", "team")))
+    await asyncio.sleep(0)
+    assert bench.passes(pod("real", "team"))
+    assert not waiting.done()
+    assert (await waiting).failed_and_unresolvable_nodes == UNSEEN
+
+
+@pytest.mark.row("X-05", case="paused")
+async def test_after_a_vain_wait_no_call_waits_for_a_second() -> None:
+    bench = Bench(*NODES, queue("team"))
+    await bench.filter_unseen(pod("invented", "team"))
+    assert bench.filter_at_once(pod("another", "team")).failed_and_unresolvable_nodes == UNSEEN
+    bench.now = LONGEST_WAIT + PAUSE
+    third = bench.verbs.filter(call(pod("third", "team"), "n1"))
+    assert isinstance(third, Coroutine)
+    third.close()
+
+
+async def test_a_pod_of_which_a_call_knew_more_in_vain_is_woken_by_its_next_version() -> None:
+    bench = Bench(*NODES, queue("team", limit=0), waiting := pod("p", "team"))
+    await bench.filter_unseen(forged(waiting))
+    bench.filter_at_once(forged(waiting))
+    bench.put(pod("p", "team"))
+    assert bench.ledger.take_called() == {"ns/p"}
+
+
+async def test_what_cannot_be_decided_any_more_after_a_wait_is_said() -> None:
+    bench = Bench(*NODES, queue("team"))
+    waiting = asyncio.ensure_future(bench.filter_unseen(pod("invented", "team")))
+    await asyncio.sleep(0)
+    bench.unavailable = "another one leads"
+    with pytest.raises(Unavailable, match="another one leads"):
+        await waiting

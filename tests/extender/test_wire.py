@@ -40,7 +40,7 @@ def written(answer: wire.Answer) -> Any:  # noqa: ANN401 - JSON
 
 def test_nodes_by_name_are_read() -> None:
     request = CANDIDATES.read(body(Pod=pod(), Nodes=None, NodeNames=["n1", "n2"]))
-    assert request.pod.metadata.key == "ns/p"
+    assert request.pod.key == "ns/p"
     assert list(request.by_name()) == ["n1", "n2"]
     assert not request.whole
 
@@ -72,9 +72,20 @@ def test_the_names_of_a_bind_call_are_read_in_any_case() -> None:
     assert (request.pod_name, request.pod_namespace, request.pod_uid, request.node) == ("p", "ns", "u", "n1")
 
 
-def test_labels_of_a_pod_keep_their_spelling_when_the_rest_is_respelt() -> None:
-    request = CANDIDATES.read(body(pod=pod(NodeNames="kept", nodenames="also")))
-    assert request.pod.metadata.labels == {"NodeNames": "kept", "nodenames": "also"}
+@pytest.mark.row("X-02", case="pod")
+@pytest.mark.parametrize("part", ["labels", "annotations", "ownerReferences", "spec", "status"])
+def test_nothing_of_a_pod_is_read_but_its_name_and_version(part: str) -> None:
+    said = pod() | {part: "nonsense"}
+    said["metadata"][part] = ["nonsense"]
+    request = CANDIDATES.read(body(Pod=said, NodeNames=["n1"]))
+    assert (request.pod.key, request.pod.metadata.uid) == ("ns/p", pod()["metadata"].get("uid", ""))
+
+
+@pytest.mark.parametrize("version", ["9" * 4300, "१२", "-1", "1e3", ""])
+def test_a_version_that_no_api_server_gives_is_none(version: str) -> None:
+    said = pod()
+    said["metadata"]["resourceVersion"] = version
+    assert CANDIDATES.read(body(Pod=said, NodeNames=["n1"])).pod.version == 0
 
 
 def test_a_call_without_any_nodes_has_none() -> None:

@@ -23,7 +23,7 @@ REMEDY = "gpuyard's CRDs are not installed, see docs/install.md"
 CONFIG = resources.CONFIG_MAPS.named("gpuyard-extender", "gpuyard")
 _FILE = "extender.yaml"
 
-TOPOLOGIES = resources.Resource("kai.scheduler/v1alpha1", "topologies", "Topology")
+TOPOLOGIES = resources.TOPOLOGIES
 """Only where KAI Scheduler's CRDs are: none of ours."""
 
 # Pods before nodes and namespaces: what a pod names was there before it.

@@ -360,7 +360,7 @@ class Budget(msgspec.Struct, frozen=True):
 
 
 class Promise(msgspec.Struct, frozen=True, kw_only=True):
-    """Room that an unfinished Plan keeps: for the pod named `pod`, or the first of `owner` with an equal shape."""
+    """Room that an unfinished Plan keeps: for the pod named `pod`, or for another one of `owner`."""
 
     plan: str
     pod: str
@@ -372,6 +372,11 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     gpu_groups: tuple[str, ...] = ()
     queue: str = ""
     priority: int = 50
+
+    @property
+    def namespace(self) -> str:
+        """The part of the pod's key before the slash."""
+        return self.pod.partition("/")[0]
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):

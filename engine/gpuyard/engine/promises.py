@@ -1,7 +1,7 @@
 """Places promised before this cycle: by kube-scheduler's nominations, and by plans that are not finished yet.
 
-A plan's promise is for the pod it names, or for the first pod of the same owner with an equal shape. Where that pod
-does not exist yet, a *ghost* stands in line in its place, so that nobody behind it gets the room.
+A plan's promise is for the pod it names, or for another one of the same owner. Where no such pod waits, a *ghost*
+stands in line in its place, so that nobody behind it gets the room.
 """
 
 from collections.abc import Iterator
@@ -9,6 +9,18 @@ from collections.abc import Iterator
 from gpuyard.engine.model import Pod, Promise, State, Workload
 from gpuyard.engine.placement import Standing
 from gpuyard.engine.snapshot import Snapshot
+
+
+def inherits(promise: Promise, pod: Pod, queue: str) -> bool:
+    """Whether a pod of this queue may take what a promise keeps.
+
+    It is the pod that is named, or one of the same namespace and owner. Either asks for the same, in the same queue: a
+    name and an owner anybody can write.
+    """
+    if promise.shape != pod.shape or promise.queue != queue:
+        return False
+    named = promise.pod == pod.key
+    return named or (bool(promise.owner) and (promise.owner, promise.namespace) == (pod.owner, pod.namespace))
 
 
 def standing_places(snapshot: Snapshot) -> tuple[dict[str, Standing], list[tuple[Workload, Pod]]]:
@@ -29,14 +41,18 @@ def standing_places(snapshot: Snapshot) -> tuple[dict[str, Standing], list[tuple
 def _heirs(snapshot: Snapshot, promise: Promise) -> Iterator[Pod]:
     """The waiting pods that may take a promise, the named one first."""
     named = snapshot.pods.get(promise.pod)
-    if named is not None and named.state is State.PENDING:
+    if named is not None and named.state is State.PENDING and inherits(promise, named, _queue_of(snapshot, named)):
         yield named
     if promise.owner:
         for key in sorted(snapshot.waiting.get(promise.queue, ())):
             for pod in snapshot.members[key]:
-                waits = pod.state is State.PENDING and pod is not named
-                if waits and pod.owner == promise.owner and pod.shape == promise.shape:
+                if pod.state is State.PENDING and pod is not named and inherits(promise, pod, promise.queue):
                     yield pod
+
+
+def _queue_of(snapshot: Snapshot, pod: Pod) -> str:
+    workload = snapshot.workloads.get(pod.workload)
+    return (workload.queue or "") if workload else ""
 
 
 def _ghost(promise: Promise) -> tuple[Workload, Pod]:

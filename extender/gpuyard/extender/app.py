@@ -107,7 +107,7 @@ class Extender:
             today=time.time,
             count=lambda reason: metrics.refusals.labels(reason).inc(),
         )
-        self.binder = Binder(self.ledger, unavailable=self.unavailable, clock=time.monotonic)
+        self.binder = Binder(self.ledger, self.verbs.may_bind, unavailable=self.unavailable, clock=time.monotonic)
         self.server = Server(
             [
                 Verb("filter", CANDIDATES, self.verbs.filter, lambda why: FilterAnswer(error=why)),
@@ -223,6 +223,7 @@ async def serve(process: Process, options: Options) -> None:
         process.ready_if("verbs", lambda: "" if extender.serving else STARTING)
     for cache in caches:
         await cache.wait_synced()
+    extender.translator.settle()
     process.spawn("capacity", extender.watch_capacity())
     if options.lease:
         extender.elector = elector = Elector(client, LEASE, options.lease, str(uuid.uuid4()))

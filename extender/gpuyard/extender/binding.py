@@ -1,5 +1,12 @@
 """`bind`: where kube-scheduler leaves the binding to us, so that part of a GPU comes with the name of that GPU.
 
+    the pod                                                      what is done
+    unknown, or of another UID                                   waited for a moment, then refused
+    bound                                                        compared with the node that is asked for
+    waits, and filter let it through to this node                bound
+    waits, and the grant is over, or was adopted from a leader   bound if its gates and the node's room allow it now
+    waits, and no queue governs it                               bound; a part of a GPU needs room there
+
 The GPU is chosen and reserved in one step, before the API server is asked: several pods are bound at once.
 """
 
@@ -10,7 +17,7 @@ from gpuyard.common.kube.errors import ApiError, KubeError
 from gpuyard.common.kube.resources import PODS
 from gpuyard.common.logs import get_logger
 from gpuyard.engine.kube.pods import GPU_GROUP
-from gpuyard.extender.ledger import Entry, Grant, Ledger, Phase
+from gpuyard.extender.ledger import NOT_SEEN_SENTENCE, Entry, Grant, Ledger, Phase, Sighting
 from gpuyard.extender.server import Unavailable
 from gpuyard.extender.space import Space
 from gpuyard.extender.wire import BindAnswer, Binding
@@ -27,30 +34,58 @@ class Binder:
     """Answers `bind`; `client` is None until there is a way to the API server."""
 
     def __init__(
-        self, ledger: Ledger, *, unavailable: Callable[[], Unavailable | None], clock: Callable[[], float]
+        self,
+        ledger: Ledger,
+        may_bind: Callable[[Sighting, str], str],
+        *,
+        unavailable: Callable[[], Unavailable | None],
+        clock: Callable[[], float],
     ) -> None:
+        """`may_bind` says why a pod without a grant may not be bound to a node; nothing: it may."""
         self.client: Client | None = None
         self._ledger = ledger
+        self._may_bind = may_bind
         self._unavailable = unavailable
         self._clock = clock
 
     async def bind(self, request: Binding) -> BindAnswer:
         """Bind the pod to its node; a pod that is bound there already is one more success."""
+        known = await self._known(request)
         if problem := self._unavailable():
             raise problem
         if self.client is None:
             raise Unavailable(NO_WAY)
-        known = self._ledger.entries.get(_key(request))
-        if known is None or known.seen.pod.uid != request.pod_uid:
-            # The API server knows whether there is such a pod.
-            return BindAnswer(await self._post(self.client, request, ()))
+        if known is None:
+            return BindAnswer(NOT_SEEN_SENTENCE)
         if known.phase is Phase.BOUND:
             return BindAnswer(_compared(request, known.seen.pod.node))
+        if refused := self._refusal(known, request.node):
+            return BindAnswer(refused)
         groups = self._reserve(known, request.node)
         if groups is None:
             self._release(request)
             return BindAnswer(f"node {request.node} has no GPU with room for this part any more")
         return BindAnswer(await self._post(self.client, request, groups))
+
+    async def _known(self, request: Binding) -> Entry | None:
+        """The pod as the ledger has it; kube-scheduler may be a moment ahead of the watch."""
+        arrivals, now = self._ledger.arrivals, self._clock()
+        if self._ledger.seen(_key(request), request.pod_uid) is None and arrivals.may_wait(now):
+            await arrivals.wait(request.pod_uid, 0, now)
+        entry = self._ledger.entries.get(_key(request))
+        return entry if entry is not None and entry.seen.pod.uid == request.pod_uid else None
+
+    def _refusal(self, entry: Entry, node: str) -> str:
+        """Why a waiting pod may not be bound to this node; empty: it may."""
+        if self._ledger.has_ended(entry.seen):
+            return f"pod {entry.seen.pod.key} has ended, or is being deleted"
+        if node not in self._ledger.snapshot.fleet.nodes:
+            return f"gpuyard knows no node {node}"
+        workload = entry.seen.workload
+        if workload is None or not workload.governed:
+            return ""
+        granted = entry.reservation.grant.names if entry.reservation else ()
+        return "" if node in granted else self._may_bind(entry.seen, node)
 
     def _reserve(self, entry: Entry, node: str) -> tuple[str, ...] | None:
         """Count the pod on its node from now on: on which shared GPUs; None where they have no room for it."""

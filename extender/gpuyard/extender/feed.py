@@ -16,11 +16,21 @@ from gpuyard.common.kube.client import Client
 from gpuyard.common.kube.protobuf import PROTOBUF
 from gpuyard.common.kube.reflector import Reflector
 from gpuyard.engine import model
-from gpuyard.engine.kube import nodes, objects, queues
+from gpuyard.engine.kube import nodes, objects, others, queues
 from gpuyard.engine.kube.meta import labels_of
 from gpuyard.engine.kube.workloads import QUEUE
 from gpuyard.extender.ledger import Ledger, Phase, Sighting
-from gpuyard.extender.objects import Namespace, Node, Pod, PodDisruptionBudget, PodGroup, PodOwner, PriorityClass, Queue
+from gpuyard.extender.objects import (
+    Namespace,
+    Node,
+    Pod,
+    PodDisruptionBudget,
+    PodGroup,
+    PodOwner,
+    PriorityClass,
+    Queue,
+    Topology,
+)
 from gpuyard.extender.owners import KINDS, LWS
 from gpuyard.extender.queue_faults import LAST_GOOD, QueueFault, last_good
 from gpuyard.extender.reading import JsonPods, read_pod
@@ -66,7 +76,7 @@ class Feed:
         made.append(self._follow_pods(client))
         self._owners = {kind: self._follow(client, kind) for kind in KINDS}
         self._translator.owners.followed = KINDS.keys()
-        self._caches = [*self._owners.values(), *made]
+        self._caches = [*self._owners.values(), self._follow_topologies(client), *made]
         return self._caches
 
     def unreadable(self) -> dict[str, int]:
@@ -90,6 +100,13 @@ class Feed:
         decoder = msgspec.json.Decoder(PodOwner)
         reflector = Reflector(client, KINDS[kind].within(), decoder, report=self._report, absent=absent)
         reflector.subscribe(partial(self.owners, kind))
+        return reflector
+
+    def _follow_topologies(self, client: Client) -> Reflector[Topology]:
+        """The watch for topologies, which few clusters have: without them no gang asks for one."""
+        decoder = msgspec.json.Decoder(Topology)
+        reflector = Reflector(client, resources.TOPOLOGIES.within(), decoder, report=self._report, absent=lambda: None)
+        reflector.subscribe(self.topologies)
         return reflector
 
     def adopt(self, until: Callable[[Sighting], float]) -> None:
@@ -195,6 +212,21 @@ class Feed:
                 labels[_key(change.new)] = labels_of(change.new).get(QUEUE, "")
         if labels != self._ledger.snapshot.namespaces:
             self._ledger.become(msgspec.structs.replace(self._ledger.snapshot, namespaces=labels))
+
+    def topologies(self, batch: Batch[Topology]) -> None:
+        """Topologies have changed; one that cannot be read does not replace its last good state."""
+        known = dict(self._ledger.snapshot.topologies)
+        for change in batch.changes:
+            name, complain = _key(change.old or change.new), Complaints()
+            if change.new is None:
+                known.pop(name, None)
+                continue
+            made = others.topology(change.new, complain)
+            self._tell(f"topology {name}", complain, LAST_GOOD if name in known else "it is not used")
+            if not complain:
+                known[name] = made
+        if known != self._ledger.snapshot.topologies:
+            self._ledger.become(msgspec.structs.replace(self._ledger.snapshot, topologies=known))
 
     def queues(self, batch: Batch[Queue]) -> None:
         """Queues have changed; the refused ones get another chance."""

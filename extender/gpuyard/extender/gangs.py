@@ -93,10 +93,11 @@ class Gangs:
             return True
         self._ledger.offer(asked.seen.pod, asked.offered, asked.now)
         others = [pod for pod in asked.snapshot.members.get(workload.key, ()) if pod.state is State.PENDING]
-        promised = [(pod, promise) for pod in others if (promise := self._ledger.promises.of(pod))]
-        if any(promise.node not in (self._fresh(pod, asked) or ()) for pod, promise in promised):
+        promised = self._ledger.promises.matched(others)
+        waiting = [pod for pod in others if pod.key in promised]
+        if any(promised[pod.key].node not in (self._fresh(pod, asked) or ()) for pod in waiting):
             return False
-        for pod, _ in promised:
+        for pod in waiting:
             if pod.key != asked.seen.pod.key:
                 self._ledger.wake(pod.key)
         return True

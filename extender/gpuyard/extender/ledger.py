@@ -2,26 +2,24 @@
 
 The life of a pod, as the ledger counts it:
 
-                granted                        seen waiting
-        Gone ────────────▶ Expected ────────────────────────────┐
-         │  ◀──────────────┘   │                                ▼
-         │   lapsed            │ seen placed     granted    Reserved ──┐
-         │ seen waiting        │              ┌───────────▶  │    ▲     │ lapsed
-         ├────────────────▶ Pending ──────────┘              │    └─ adopted (at start only)
-         │                     │  ◀──────────────────────────┼──────────┘
-         │ seen placed         │ seen placed                 │ seen placed
-         └────────────────▶  Bound  ◀────────────────────────┘
+        Gone                           granted
+         │ seen waiting            ┌──────────────▶ Reserved ──┐
+         ├────────────────▶ Pending│                 │    ▲    │ lapsed
+         │                     │  ◀┼─────────────────┼────┼────┘
+         │ seen placed         │ seen placed         │    └─ adopted (at start only)
+         └────────────────▶  Bound  ◀────────────────┘ seen placed
 
     and from everywhere back to Gone once it has ended.
 
-A pod that is Expected, Reserved or Bound counts as allocated in its queue. A reservation belongs to a pod's UID: it is
-made when filter says yes, made again as often as filter is asked again, confirmed by the watch, and lapses when
-kube-scheduler says later that it did not place the pod, when filter refuses the pod after all, when binding fails, or
-when its time is over. A reservation that names its node (a promise) keeps the room there from everybody else; any other
-one is in flight to one of the nodes that filter returned, and may land on each of them.
+Only the watch brings a pod into the ledger, changes what is known of it and takes it out; a call about a pod can do no
+more than reserve for it. A pod that is Reserved or Bound counts as allocated in its queue. A reservation belongs to a
+pod's UID: it is made when filter says yes, made again as often as filter is asked again, confirmed by the watch, and
+lapses when kube-scheduler says later that it did not place the pod, when filter refuses the pod after all, when binding
+fails, or when its time is over. A reservation that names its node (a promise) keeps the room there from everybody else;
+any other one is in flight to one of the nodes that filter returned, and may land on each of them.
 
-A key is a pod's name: a later pod of that name takes its place, an earlier one is never heard of again. Nor is one that
-was deleted: kube-scheduler may learn of that a moment after us, and ask for a pod that nobody will ever bind.
+A key is a pod's name: a later pod of that name takes its place. A pod that was deleted is remembered for a while:
+kube-scheduler may learn of that a moment after us, and ask for a pod that nobody will ever bind.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -34,6 +32,7 @@ from gpuyard.engine.counting import Occupancy, claim
 from gpuyard.engine.kube.workloads import PREEMPTIBLE_BELOW
 from gpuyard.engine.model import Node, Pod, Promise, Queue, State, Workload
 from gpuyard.engine.snapshot import Draft, Snapshot
+from gpuyard.extender.arrivals import Arrivals
 from gpuyard.extender.flights import Flights
 from gpuyard.extender.offers import Offers
 from gpuyard.extender.promises import Promises, Share
@@ -46,9 +45,11 @@ IN_FLIGHT = 1.0
 """Seconds after a yes in which a refusal by kube-scheduler may still be that of the cycle before."""
 
 
-STRANGERS = 1000
-"""Pods whose offers, and refusals, are remembered although no watch has shown them yet."""
+NOT_SEEN_YET = "NotSeenYet"
+"""The reason why a pod was refused that no watch had shown yet."""
 
+NOT_SEEN_SENTENCE = "gpuyard has not seen this pod yet"
+"""What kube-scheduler is told then; once the watch shows the pod with it, the pod is woken."""
 
 TOUCHED = 100_000
 """Pods that are remembered to have changed, for who follows it; of more it would be no less work to begin anew."""
@@ -62,7 +63,6 @@ class Phase(StrEnum):
 
     GONE = "Gone"
     PENDING = "Pending"
-    EXPECTED = "Expected"
     RESERVED = "Reserved"
     BOUND = "Bound"
 
@@ -78,28 +78,24 @@ class Event(StrEnum):
     ENDED = "ended"
 
 
-_G, _P, _E, _R, _B = Phase.GONE, Phase.PENDING, Phase.EXPECTED, Phase.RESERVED, Phase.BOUND
+_G, _P, _R, _B = Phase.GONE, Phase.PENDING, Phase.RESERVED, Phase.BOUND
 _EVENTS = (Event.SEEN_WAITING, Event.SEEN_PLACED, Event.GRANTED, Event.ADOPTED, Event.LAPSED, Event.ENDED)
 
 TRANSITIONS: Mapping[Phase, Mapping[Event, Phase]] = {
     #  in ...                 seen waiting, placed, granted, adopted, lapsed, ended
-    _G: dict(zip(_EVENTS, (_P, _B, _E, _R, _G, _G), strict=True)),
+    _G: dict(zip(_EVENTS, (_P, _B, _G, _G, _G, _G), strict=True)),
     _P: dict(zip(_EVENTS, (_P, _B, _R, _R, _P, _G), strict=True)),
-    _E: dict(zip(_EVENTS, (_R, _B, _E, _E, _G, _G), strict=True)),
     _R: dict(zip(_EVENTS, (_R, _B, _R, _R, _P, _G), strict=True)),
     _B: dict(zip(_EVENTS, (_B, _B, _B, _B, _B, _G), strict=True)),
 }
 """The next phase, for every phase and event: nothing that arrives out of order is an error."""
-
-GRANTED = frozenset({Phase.EXPECTED, Phase.RESERVED})
-"""The phases in which a pod counts although no watch has shown it on a node."""
 
 COUNTED_NOWHERE = frozenset({Phase.PENDING, Phase.GONE})
 """The phases in which a pod uses nothing of its queue."""
 
 
 class Sighting(msgspec.Struct, frozen=True, kw_only=True):
-    """What a watch, or the pod inside a call, says of a pod at one moment."""
+    """What the watch says of a pod at one moment."""
 
     pod: Pod
     workload: Workload | None = None
@@ -176,13 +172,17 @@ class Ledger:
         self._earliest = float("inf")
         """No reservation lapses before."""
         self._asleep: dict[str, str] = {}
-        self._refused: dict[str, str] = {}
-        """Why those were refused whom no watch has shown yet, by UID."""
+        self._overtaken: set[str] = set()
+        """The pods of which kube-scheduler knew a later version than ours when it last asked, by key."""
         self._called: set[str] = set()
         self._offers = Offers()
         self._buried: dict[str, None] = {}
         self._touched: set[str] | None = set()
         self._news = False
+        self.arrivals = Arrivals()
+        """The calls that wait for the watch."""
+        self.callers_are_known = True
+        """Whether only kube-scheduler is answered. Else the nodes of a call are no ground to evict, strike or rank."""
         self.flights = Flights()
         """Where those may land who were let through."""
         self.promises = Promises(self._entries)
@@ -216,11 +216,10 @@ class Ledger:
         """The pods that count although no watch has shown them on a node, by key."""
         return self._until.keys()
 
-    def known(self, key: str, uid: str, version: int) -> Sighting | None:
-        """What is known of exactly this state of a pod; None for a state without a version."""
+    def seen(self, key: str, uid: str) -> Sighting | None:
+        """What the watch last showed of this pod; None: it shows no such pod."""
         entry = self._entries.get(key)
-        same = entry is not None and version and entry.seen.version == version and entry.seen.pod.uid == uid
-        return entry.seen if entry is not None and same else None
+        return entry.seen if entry is not None and entry.seen.pod.uid == uid else None
 
     @property
     def asleep(self) -> Mapping[str, str]:
@@ -249,26 +248,27 @@ class Ledger:
         """The nodes that kube-scheduler has offered this pod since then; None: it has not."""
         return self._offers.since(pod, since)
 
-    def is_gone(self, seen: Sighting) -> bool:
-        """Whether this pod is known to have ended, or to be on its way out without ever having had a node."""
-        return seen.pod.uid in self._buried or _news(self.latest(seen).pod) is Event.ENDED
+    def heeded(self, pod: Pod, since: float) -> frozenset[str] | None:
+        """As `offered`, but None where anybody may call: for what evicts, strikes out a place or ranks."""
+        return self.offered(pod, since) if self.callers_are_known else None
+
+    def is_deleted(self, uid: str) -> bool:
+        """Whether the watch has shown not long ago that this pod was deleted."""
+        return uid in self._buried
+
+    def has_ended(self, seen: Sighting) -> bool:
+        """Whether this pod has ended, or is on its way out without ever having had a node."""
+        return _news(seen.pod) is Event.ENDED
 
     def last_offer(self, pod: Pod) -> float | None:
-        """When kube-scheduler last offered this pod nodes; None: it has not."""
-        return self._offers.last(pod)
+        """When kube-scheduler last offered this pod nodes; None: it has not, or anybody may call."""
+        return self._offers.last(pod) if self.callers_are_known else None
 
     def spoken_for(self, nodes: Collection[str] | None, but: str) -> int:
         """The whole GPUs on these nodes (None: on all) that plans keep, or that others than this pod may take."""
         promised = self.promises.gpus
         kept = sum(promised.values() if nodes is None else (promised[node] for node in promised if node in nodes))
         return kept + self.flights.gpus_to(nodes, but)
-
-    def latest(self, seen: Sighting) -> Sighting:
-        """The newest that is known of this pod: what the ledger has, or `seen`."""
-        entry = self._entries.get(seen.pod.key)
-        if entry is None or entry.seen.pod.uid != seen.pod.uid:
-            return seen
-        return max(seen, entry.seen, key=lambda one: one.version)
 
     def waiting(self, seen: Sighting) -> Snapshot:
         """The cluster in which nothing was granted to this pod: what its gates are asked on."""
@@ -289,12 +289,17 @@ class Ledger:
     # --- what the watches say ---
 
     def see(self, seen: Sighting) -> None:
-        """A watch shows this pod; older news than what is known is passed over."""
-        if not self._is_past(seen):
-            self._buried.pop(seen.pod.uid, None)
-            # A call may have been ahead of the watch.
-            seen = self.latest(seen)
-            self._move(seen, _news(seen.pod))
+        """The watch shows this pod."""
+        key, before = seen.pod.key, self._entries.get(seen.pod.key)
+        self._buried.pop(seen.pod.uid, None)
+        self._move(seen, _news(seen.pod))
+        if _says_not_seen(seen) and not (before and _says_not_seen(before.seen)):
+            self._asleep[key] = NOT_SEEN_YET
+            self._news = True
+        if key in self._overtaken:
+            self._overtaken.discard(key)
+            self.wake(key)
+        self.arrivals.show(seen.pod.uid, seen.version)
 
     def adopt(self, seen: Sighting, until: float) -> None:
         """At start: kube-scheduler may be binding this pod, so it counts until kube-scheduler's next word on it."""
@@ -346,9 +351,10 @@ class Ledger:
     # --- what was answered ---
 
     def reserve(self, seen: Sighting, grant: Grant, *, now: float, until: float) -> None:
-        """Filter says yes: from now on the pod counts, on its only node if the grant names one."""
-        if not (self._is_past(seen) or self.is_gone(seen)):
-            self._move(self.latest(seen), Event.GRANTED, Reservation(now, until, seen.version, seen.verdict, grant))
+        """Filter says yes to a pod that the watch shows: from now on it counts, on its only node if there is one."""
+        if self.seen(seen.pod.key, seen.pod.uid) is not None and not self.has_ended(seen):
+            self._move(seen, Event.GRANTED, Reservation(now, until, seen.version, seen.verdict, grant))
+            self.promises.assign(seen.pod, grant.node)
 
     def promise(self, key: str, place: Grant, *, now: float, until: float) -> None:
         """A place is kept for a known pod that kube-scheduler shall ask for once more: it counts there from now on."""
@@ -364,22 +370,17 @@ class Ledger:
 
     def offer(self, pod: Pod, nodes: Collection[str], now: float) -> None:
         """kube-scheduler offers these nodes to a pod that waits: its verdict, whatever ours is."""
-        self._offers.put(pod, nodes, now)
+        self._offers.put(pod, self.snapshot.fleet.nodes.keys() & nodes, now)
         self._touch(pod.key)
-        if len(self._offers) > len(self._entries) + STRANGERS:
-            self._offers.keep_only(self._entries)
 
     def refuse(self, seen: Sighting, why: str) -> None:
         """Filter says no: what was granted earlier, if anything was, no longer holds."""
         self.lapse(seen.pod.key, seen.pod.uid)
-        entry = self._entries.get(seen.pod.key)
-        if entry is not None and entry.seen.pod.uid == seen.pod.uid:
-            self._asleep[seen.pod.key] = why
-            return
-        # kube-scheduler may know a pod before we do: it sleeps all the same, once we see it.
-        self._refused[seen.pod.uid] = why
-        if len(self._refused) > STRANGERS:
-            del self._refused[next(iter(self._refused))]
+        self._asleep[seen.pod.key] = why
+
+    def overtaken(self, key: str) -> None:
+        """kube-scheduler asks by a later version of this pod than the watch shows: wake it when that comes."""
+        self._overtaken.add(key)
 
     def put_promises(self, promises: Iterable[Promise]) -> None:
         """These are the promises of all unfinished plans."""
@@ -456,11 +457,6 @@ class Ledger:
             if len(self._touched) > TOUCHED:
                 self._touched = None
 
-    def _is_past(self, seen: Sighting) -> bool:
-        """Whether this is of an earlier pod of the same name."""
-        entry = self._entries.get(seen.pod.key)
-        return entry is not None and entry.seen.pod.uid != seen.pod.uid and 0 < seen.version < entry.seen.version
-
     # --- the one place where a phase changes ---
 
     def _move(self, seen: Sighting, event: Event, granted: Reservation | None = None) -> None:
@@ -474,19 +470,11 @@ class Ledger:
         after = TRANSITIONS[before][event]
         # Also when a placed pod ends: kube-scheduler may know it first, ask at once, and be refused for the last time.
         # And when one in flight lands: then it is known which nodes it did not take.
-        landed = before in GRANTED and after is Phase.BOUND and bool(self._asleep)
+        landed = before is Phase.RESERVED and after is Phase.BOUND and bool(self._asleep)
         if landed or (before not in COUNTED_NOWHERE and after in COUNTED_NOWHERE):
             self._news = True
-        if after is Phase.GONE and event is Event.LAPSED:
-            self._remove(seen.pod)
-        else:
-            reservation = granted or _kept(old, seen) if after in GRANTED else None
-            self._put(Entry(after, seen, reservation), old)
-        why = self._refused.pop(seen.pod.uid, None) if before is Phase.GONE else None
-        if why is not None and after is Phase.PENDING:
-            # Why it was refused may be over by what has become known with it.
-            self._asleep[seen.pod.key] = why
-            self._news = True
+        reservation = granted or _kept(old, seen) if after is Phase.RESERVED else None
+        self._put(Entry(after, seen, reservation), old)
 
     def _put(self, entry: Entry, old: Entry | None) -> None:
         pod, workload = entry.seen.pod, entry.seen.workload
@@ -528,6 +516,7 @@ class Ledger:
         for known in (self._entries, self._until, self._asleep):
             known.pop(pod.key, None)
         self._offers.drop(pod.key)
+        self._overtaken.discard(pod.key)
         self.flights.end(pod.key)
         self._changes.drop_pods((pod.key,))
         self._leave(pod)
@@ -554,6 +543,11 @@ def _news(pod: Pod) -> Event:
         return Event.SEEN_WAITING
     ended = pod.state in (State.SUCCEEDED, State.FAILED) or not pod.node
     return Event.ENDED if ended else Event.SEEN_PLACED
+
+
+def _says_not_seen(seen: Sighting) -> bool:
+    """Whether the last word of kube-scheduler on a waiting pod is that we had not seen it."""
+    return seen.pod.state is State.PENDING and seen.verdict is not None and NOT_SEEN_SENTENCE in seen.verdict
 
 
 def _matters(pod: Pod) -> bool:

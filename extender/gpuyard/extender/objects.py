@@ -3,6 +3,14 @@
 import msgspec
 from gpuyard.engine.kube import objects
 
+LONGEST_VERSION = 20
+"""Digits of a version at most: etcd counts in 64 bits."""
+
+
+def as_version(text: str) -> int:
+    """A resourceVersion as a number; 0 for what is none."""
+    return int(text) if len(text) <= LONGEST_VERSION and text.isascii() and text.isdecimal() else 0
+
 
 class Owner(objects.Owner, rename="camel", frozen=True, gc=False):
     """An entry of `metadata.ownerReferences` with its API: several have a kind `Job`."""
@@ -24,8 +32,8 @@ class Meta(objects.Meta, rename="camel"):
 
     @property
     def version(self) -> int:
-        """The version as a number: later ones are larger. 0 when there is none, as in a hand-written call."""
-        return int(self.resource_version) if self.resource_version.isdecimal() else 0
+        """The version as a number: later ones are larger."""
+        return as_version(self.resource_version)
 
 
 class PodCondition(objects.PodCondition, rename="camel"):
@@ -149,6 +157,12 @@ class PriorityClass(objects.PriorityClass, kw_only=True):
 
 class PodDisruptionBudget(objects.PodDisruptionBudget, kw_only=True):
     """policy/v1 PodDisruptionBudget."""
+
+    metadata: Meta
+
+
+class Topology(objects.Topology, kw_only=True):
+    """kai.scheduler/v1alpha1 Topology."""
 
     metadata: Meta
 

@@ -6,7 +6,7 @@ Where pods are offered ever different lists, those that were offered longest ago
 whose offer has grown old.
 """
 
-from collections.abc import Collection, Container
+from collections.abc import Collection
 
 import msgspec
 from gpuyard.engine.model import Pod
@@ -45,10 +45,6 @@ class Offers:
         self._lists: dict[frozenset[str], _List] = {}
         """The one that was offered longest ago first."""
 
-    def __len__(self) -> int:
-        """How many pods have an offer."""
-        return len(self._offers)
-
     def put(self, pod: Pod, nodes: Collection[str], at: float) -> None:
         """kube-scheduler offers these nodes to this pod."""
         found = self._list_of(frozenset(nodes))
@@ -65,11 +61,6 @@ class Offers:
             offer.names.pods -= 1
             if not offer.names.pods and offer.names.kept:
                 self._forget(offer.names)
-
-    def keep_only(self, keys: Container[str]) -> None:
-        """Drop the offers of all other pods."""
-        for key in [key for key in self._offers if key not in keys]:
-            self.drop(key)
 
     def since(self, pod: Pod, since: float) -> frozenset[str] | None:
         """The nodes that were offered to this pod since then; None: none were.

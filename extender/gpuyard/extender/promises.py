@@ -4,14 +4,16 @@
                   ▲                                        │
                   └──────────── the grant lapses ──────────┘
 
-The heir is the pod that the promise names, while it waits; else the first of the same owner and of an equal shape that
-kube-scheduler asks about. An open promise keeps its room from all but its heir; a taken one counts as its heir does.
+The heir is the pod that the promise names, while it waits; else the first that may inherit (`engine.promises.inherits`)
+and is let through to its node: only that assigns it. An open promise keeps its room from all others; a taken one counts
+as its heir does.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpuyard.engine.model import NOTHING, Amounts, Pod, Promise, State
+from gpuyard.engine.promises import inherits
 
 if TYPE_CHECKING:
     from gpuyard.extender.ledger import Entry
@@ -66,18 +68,27 @@ class Promises:
         for promise in self._watched.get(pod, ()):
             self._count(promise)
 
-    def may_have(self, pod: Pod) -> bool:
-        """Whether a waiting pod is promised something; it takes nothing yet."""
-        return next(self._meant_for(pod), None) is not None
+    def of(self, pod: Pod, nodes: Collection[str] = ()) -> Promise | None:
+        """What a waiting pod may inherit, on one of these nodes if possible. Asking assigns nothing."""
+        meant = list(self._meant_for(pod))
+        return next((promise for promise in meant if promise.node in nodes), meant[0] if meant else None)
 
-    def of(self, pod: Pod) -> Promise | None:
-        """What a waiting pod is promised; whoever of several heirs asks first gets it."""
-        promise = next(self._meant_for(pod), None)
+    def matched(self, pods: Iterable[Pod]) -> Mapping[str, Promise]:
+        """What these pods may inherit together, by pod: no two of them the same."""
+        found: dict[str, Promise] = {}
+        for pod in pods:
+            free = (promise for promise in self._meant_for(pod) if promise not in found.values())
+            if (promise := next(free, None)) is not None:
+                found[pod.key] = promise
+        return found
+
+    def assign(self, pod: Pod, node: str) -> None:
+        """A pod was let through to this node: what is promised there is its own from now on, if it inherits it."""
+        promise = next((one for one in self._meant_for(pod) if one.node == node), None) if self.all else None
         if promise is not None and promise.pod != pod.key and self._claimed.get(_name(promise)) != pod.key:
             self._claimed[_name(promise)] = pod.key
             self._watched.setdefault(pod.key, []).append(promise)
             self._count(promise)
-        return promise
 
     def shares_of(self, pods: Iterable[Pod]) -> Iterable[Share]:
         """What of `use` is for these pods, as far as they wait: nobody takes two, and no two take one."""
@@ -91,12 +102,17 @@ class Promises:
 
     def _meant_for(self, pod: Pod) -> Iterator[Promise]:
         """What a waiting pod may inherit."""
-        if named := self._by_pod.get(pod.key):
+        queue = self._queue_of(pod)
+        if (named := self._by_pod.get(pod.key)) and inherits(named, pod, queue):
             yield named
             return
         for promise in self._by_owner.get(pod.owner, ()) if pod.owner else ():
-            if promise.shape == pod.shape and self._heir(promise) in (None, pod.key):
+            if inherits(promise, pod, queue) and self._heir(promise) in (None, pod.key):
                 yield promise
+
+    def _queue_of(self, pod: Pod) -> str:
+        entry = self._entries.get(pod.key)
+        return (entry.seen.workload.queue or "") if entry is not None and entry.seen.workload else ""
 
     def open(self, pod: Pod) -> Iterator[Promise]:
         """The promises that keep room from this pod: all that are neither its own nor taken nor met."""

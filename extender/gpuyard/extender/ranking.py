@@ -41,8 +41,8 @@ def _in_order(snapshot: Snapshot, shape: Shape, offered: Collection[str]) -> Ite
         yield from _by_fullness(snapshot, 1, offered)
         return
     yield from _by_fullness(snapshot, shape.gpus, offered)
-    # Full or closed for all we know, or not shown by any watch yet: kube-scheduler knows why it offers them.
-    yield sorted(offered)
+    # Full or closed for all we know: kube-scheduler knows why it offers them.
+    yield sorted(filter(snapshot.fleet.nodes.__contains__, offered))
 
 
 def _by_fullness(snapshot: Snapshot, gpus: int, offered: Collection[str]) -> Iterator[Iterable[str]]:

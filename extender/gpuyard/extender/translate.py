@@ -3,12 +3,16 @@
 A pod's meaning depends on its PodGroup, on the pods beside it and on priority classes: those are remembered here. What
 cannot be read is complained of, and counts as far as it can be read: a running pod holds its room, whatever its labels
 say.
+
+What counts of a pod is fixed when it gets its node, and with its first such pod the queue, the priority and the
+preemptibility of a workload: what pods or a PodGroup say later counts again once none of its pods has a node.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from gpuyard.engine.kube import gangs, others, pods, workloads
+from gpuyard.engine.kube import gangs, others, placed, pods, workloads
+from gpuyard.engine.kube.faults import Complain
 from gpuyard.engine.kube.meta import created, labels_of, read
 from gpuyard.engine.kube.times import moment
 from gpuyard.engine.model import Budget, Gang, State, Workload
@@ -21,6 +25,10 @@ from msgspec.structs import replace
 
 LONGEST = 300
 """Characters of what is wrong with a pod: it becomes part of a condition, once per cause."""
+
+
+ENDED = frozenset({"Succeeded", "Failed"})
+"""The phases of a pod that holds nothing any more."""
 
 
 class Complaints(list[str]):
@@ -53,6 +61,13 @@ class Translator:
         self._teams: dict[str, dict[str, Pod]] = {}
         self._said: dict[str, dict[str, Said]] = {}
         self._team_of: dict[str, str] = {}
+        self._placed: dict[str, set[str]] = {}
+        """The pods of each workload that have a node."""
+        self._fixed: dict[str, workloads.Claim] = {}
+        """What those workloads said when the first of their pods got its node."""
+        self._is_settled = False
+        self.altered: dict[str, tuple[str, ...]] = {}
+        """By which keys pods that have a node say something else than what counts, by pod."""
         self._evicted: dict[str, int] = {}
         """When a pod of a workload was last told to leave."""
         self.owners = Owners()
@@ -62,6 +77,19 @@ class Translator:
     def pods(self) -> Mapping[str, Pod]:
         """The pods as they were last shown."""
         return self._pods
+
+    def settle(self) -> None:
+        """All objects have been seen once: from now on what counts of workloads with placed pods is fixed."""
+        self._is_settled = True
+        for team in self._placed:
+            self._fix(team)
+
+    def _fix(self, team: str) -> None:
+        """Fix what counts of a workload while some of its pods have a node."""
+        if not self._placed.get(team):
+            self._fixed.pop(team, None)
+        elif self._is_settled and team not in self._fixed:
+            self._fixed[team] = workloads.merged(self._claims(team, self._said[team], Complaints()))
 
     def set_settings(self, settings: Settings) -> Iterator[Sighting]:
         """Other settings: what the pods mean now that may mean something else, one after the other."""
@@ -109,8 +137,9 @@ class Translator:
     def _anew(self, keys: Iterable[str]) -> list[Sighting]:
         found = [self._pods[key] for key in keys]
         for pod in found:
-            self._leave(pod.metadata.key)
+            left = self._leave(pod.metadata.key)
             self._join(pod)
+            self._fix(left)
         return self._all(found)
 
     def put_pod(self, seen: Pod) -> Sighting:
@@ -118,14 +147,27 @@ class Translator:
         key = seen.metadata.key
         before = self._pods.get(key)
         if before is not None and before.metadata.uid == seen.metadata.uid:
-            self._leave(key)
+            seen = self._as_placed(seen, before)
+            left = self._leave(key)
         else:
-            self.drop_pod(key)
+            left = self.drop_pod(key)
         self._pods[key] = seen
         self.owners.add(seen)
         self._join(seen)
+        self._fix(left)
         self._note_eviction(seen)
         return self.sight(seen)
+
+    def _as_placed(self, seen: Pod, before: Pod) -> Pod:
+        """The pod with what counted when it got its node, if it has one."""
+        if not placed.has_node(before):
+            return seen
+        kept, changed = placed.as_placed(seen, before)
+        if changed:
+            self.altered[seen.metadata.key] = changed
+        else:
+            self.altered.pop(seen.metadata.key, None)
+        return kept
 
     def _note_eviction(self, seen: Pod) -> None:
         """Remember when a workload last lost a pod; it may not have others evicted for it at once."""
@@ -141,6 +183,9 @@ class Translator:
         self._teams.setdefault(team, {})[key] = seen
         self._said.setdefault(team, {})[key] = self._says(seen, Complaints())
         self._team_of[key] = team
+        if _holds(seen):
+            self._placed.setdefault(team, set()).add(key)
+        self._fix(team)
 
     def put_budget(self, key: str, seen: PodDisruptionBudget | None) -> None:
         """A disruption budget is new, changed or gone (None)."""
@@ -160,21 +205,28 @@ class Translator:
         seen = ((budget, by_namespace.get(budget.metadata.namespace or "", [])) for budget in self._budgets.values())
         return [others.budget(budget, mine, Complaints()) for budget, mine in seen if mine]
 
-    def drop_pod(self, key: str) -> None:
-        """A pod is gone."""
+    def drop_pod(self, key: str) -> str:
+        """A pod is gone: from which workload."""
         seen = self._pods.pop(key, None)
         if seen is not None:
             self.owners.drop(seen)
-        self._leave(key)
+        self.altered.pop(key, None)
+        left = self._leave(key)
+        self._fix(left)
+        return left
 
-    def _leave(self, key: str) -> None:
+    def _leave(self, key: str) -> str:
         team = self._team_of.pop(key, "")
         for by_team in (self._teams, self._said):
             members = by_team.get(team, {})
             members.pop(key, None)
             if not members:
                 by_team.pop(team, None)
+        self._placed.get(team, set()).discard(key)
+        if not self._placed.get(team):
+            self._placed.pop(team, None)
         self._forget_eviction(team)
+        return team
 
     def _forget_eviction(self, team: str) -> None:
         """Without a PodGroup, and with all its pods gone, a workload begins anew."""
@@ -187,6 +239,9 @@ class Translator:
         team, least = self._team(seen, complain)
         pod = pods.pod(seen, team, 0, complain)
         workload = self._workload(team, least, seen, complain)
+        if pod.group or workload.gang.parts:
+            group = gangs.part_of(pod.group, team, gangs.parts_of(workload.gang), complain)
+            pod = replace(pod, group=group)
         concerns_us = pod.shape.wants_gpu or workload.queue is not None
         awaits = self.owners.awaited(seen) if concerns_us and pod.state is State.PENDING else ""
         if awaits:
@@ -215,22 +270,29 @@ class Translator:
     def _workload(self, key: str, least: int, seen: Pod, complain: Complaints) -> Workload:
         group, own = self._groups.get(key), seen.metadata.key
         said = self._said.get(key, {}) | {own: self._says(seen, complain)}
-        claims = [said[name].claim for name in sorted(said)]
-        ages = [one.created for one in said.values()]
-        if group is not None:
-            claims.insert(0, workloads.group_claim(group, self._known, complain))
-            ages = [created(group, 0, complain)]
+        ages = [one.created for one in said.values()] if group is None else [created(group, 0, complain)]
+        claim = workloads.merged(self._claims(key, said, complain))
         made = workloads.workload(
             key,
-            claims,
+            [workloads.fixed(claim, self._fixed[key]) if key in self._fixed else claim],
             gangs.gang(group, complain) if group is not None else Gang(minimum=least),
             default_queue=self._settings.default_queue,
             created=min(ages),
         )
         return replace(made, last_evicted=self._evicted[key]) if key in self._evicted else made
 
+    def _claims(self, key: str, said: Mapping[str, Said], complain: Complain) -> list[workloads.Claim]:
+        """What the PodGroup of a workload, if there is one, and its pods say."""
+        group, claims = self._groups.get(key), [said[name].claim for name in sorted(said)]
+        return claims if group is None else [workloads.group_claim(group, self._known, complain), *claims]
+
     def _says(self, seen: Pod, complain: Complaints) -> Said:
         return Said(workloads.pod_claim(seen, self._known, complain), created(seen, 0, complain))
+
+
+def _holds(seen: Pod) -> bool:
+    """Whether a pod has a node and has not ended."""
+    return placed.has_node(seen) and (seen.status is None or seen.status.phase not in ENDED)
 
 
 def _shortened(text: str) -> str:

@@ -1,7 +1,12 @@
-"""The answers to kube-scheduler, from memory: a decision and its reservation are one step, with no call in between."""
+"""The answers to kube-scheduler, from memory: a decision and its reservation are one step, with no call in between.
 
-from collections.abc import Callable, Collection, Mapping
-from typing import NamedTuple
+A call only asks. Of its pod it gives the name and the nodes that kube-scheduler offers; all else that is known of the
+pod came by the watch. Where kube-scheduler knows of a pod before the watch shows it, the call waits a moment.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 from gpuyard.engine.model import Promise, Workload
 from gpuyard.engine.result import Clearing, Reason, Waiting
@@ -10,8 +15,7 @@ from gpuyard.engine.snapshot import Snapshot
 from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.gangs import Asked, Gangs, stands
 from gpuyard.extender.gatekeeper import Gatekeeper, governs
-from gpuyard.extender.ledger import Grant, Ledger, Sighting
-from gpuyard.extender.objects import Pod
+from gpuyard.extender.ledger import NOT_SEEN_SENTENCE, NOT_SEEN_YET, Grant, Ledger, Sighting
 from gpuyard.extender.outrank import Asker, Outrank
 from gpuyard.extender.preempting import Chosen, Claim, choose
 from gpuyard.extender.ranking import best, points
@@ -19,11 +23,13 @@ from gpuyard.extender.server import Unavailable
 from gpuyard.extender.space import Space
 from gpuyard.extender.translate import Translator
 from gpuyard.extender.wire import (
+    AskedPod,
     Candidates,
     FilterAnswer,
     HostPriority,
     MetaPod,
     MetaVictims,
+    Offered,
     PreemptAnswer,
     Preemption,
     WireError,
@@ -51,6 +57,11 @@ class Refusal(NamedTuple):
 
     reason: str
     sentence: str
+
+
+DELETED = Refusal(GONE, "the pod is deleted")
+
+A = TypeVar("A")
 
 
 class Verbs:
@@ -83,10 +94,14 @@ class Verbs:
         self.outrank = Outrank(ledger, clock=clock, today=today)
         """Knows who goes first where room is scarce."""
 
-    def filter(self, request: Candidates) -> FilterAnswer:
+    def filter(self, request: Candidates) -> FilterAnswer | Awaitable[FilterAnswer]:
         """Which of the nodes the pod may have; with a yes its share of the queue is reserved."""
-        seen = self._sighting(request.pod)
+        return self._once_seen(request.pod, partial(self._filter, request))
+
+    def _filter(self, request: Candidates, seen: Sighting | None) -> FilterAnswer:
         offered = request.by_name()
+        if seen is None:
+            return self._refuse_unseen(request, offered)
         if seen.workload is None:
             return survivors(request, offered, offered)
         asked = self._asked(seen, offered)
@@ -100,6 +115,13 @@ class Verbs:
             self._ledger.reserve(seen, found, now=asked.now, until=asked.until)
         return survivors(request, offered, found.names)
 
+    def _refuse_unseen(self, request: Candidates, offered: Offered) -> FilterAnswer:
+        """Nothing is noted: the watch finds by the refusal itself whom to wake, once it shows the pod."""
+        known = self._ledger.is_deleted(request.pod.metadata.uid)
+        refused = DELETED if known else Refusal(NOT_SEEN_YET, NOT_SEEN_SENTENCE)
+        self._count(refused.reason)
+        return refusal(request, offered, refused.sentence)
+
     def _asked(self, seen: Sighting, offered: Collection[str]) -> Asked:
         now, config = self._clock(), self._config()
         self._ledger.expire(now)
@@ -108,10 +130,8 @@ class Verbs:
 
     def _place(self, asked: Asked) -> Grant | Refusal:
         """Where a pod that its gates let through may go, or why nowhere."""
-        if self._ledger.promises.may_have(asked.seen.pod):
+        if self._ledger.promises.all and (promise := self._ledger.promises.of(asked.seen.pod, asked.offered)):
             asked.read()
-        promise = self._ledger.promises.of(asked.seen.pod)
-        if promise is not None:
             return self._inherit(asked, promise)
         if why := self._outranked(asked):
             return _because(why)
@@ -164,16 +184,20 @@ class Verbs:
 
     def prioritize(self, request: Candidates) -> list[HostPriority]:
         """Points for each node: the fuller the better. What has landed since filter was asked counts already."""
-        self._sighting(request.pod)
+        self._check()
         found: Mapping[str, int] = points(self._ledger.room(request.by_name()))
         return [HostPriority(host, score) for host, score in found.items()]
 
-    def preempt(self, request: Preemption) -> PreemptAnswer:
+    def preempt(self, request: Preemption) -> PreemptAnswer | Awaitable[PreemptAnswer]:
         """Whom kube-scheduler may evict for the pod; nobody where its gates are shut, or others would have the room.
 
         This may be the first verb that hears of a pod: on a full cluster filter is not called.
         """
-        seen = self._sighting(request.pod)
+        return self._once_seen(request.pod, partial(self._preempt, request))
+
+    def _preempt(self, request: Preemption, seen: Sighting | None) -> PreemptAnswer:
+        if seen is None:
+            return PreemptAnswer()
         asked = self._asked(seen, ())
         snapshot, workload = asked.snapshot, seen.workload
         if workload is None or not workload.governed or not self._may_preempt(snapshot, seen, workload):
@@ -200,14 +224,43 @@ class Verbs:
         nodes = self.outrank.rightful(asker, config.engine, config.outrank.grace, cleared)
         return {node: chosen[node] for node in nodes}
 
-    def _sighting(self, pod: Pod) -> Sighting:
-        """The newest that is known of the pod of a call."""
-        if problem := self._unavailable():
-            raise problem
+    def may_bind(self, seen: Sighting, node: str) -> str:
+        """Why a waiting pod that holds no grant for this node may not be bound to it; empty: it may."""
+        asked = self._asked(seen, (node,))
+        if refused := self._refusal(asked.snapshot, seen):
+            return refused.sentence
+        if not Space(asked.snapshot, self._ledger, seen.pod).has_room(node):
+            return f"node {node} has no room for it any more"
+        return ""
+
+    def _once_seen(self, pod: AskedPod, answer: Callable[[Sighting | None], A]) -> A | Awaitable[A]:
+        """Answer by what the watch shows of a pod: at once, or after a moment where the caller knows more."""
+        self._check()
         if not pod.metadata.name:
             raise WireError("Pod.metadata.name is missing")
-        known = self._ledger.known(pod.metadata.key, pod.metadata.uid, pod.metadata.version)
-        return known or self._ledger.latest(self._translator.sight(pod))
+        seen = self._ledger.seen(pod.key, pod.metadata.uid)
+        if seen.version >= pod.version if seen else self._ledger.is_deleted(pod.metadata.uid):
+            return answer(seen)
+        if self._ledger.arrivals.may_wait(self._clock()):
+            return self._later(pod, answer)
+        return answer(self._overtaken(pod))
+
+    async def _later(self, pod: AskedPod, answer: Callable[[Sighting | None], A]) -> A:
+        shown = await self._ledger.arrivals.wait(pod.metadata.uid, pod.version, self._clock())
+        self._check()
+        return answer(self._ledger.seen(pod.key, pod.metadata.uid) if shown else self._overtaken(pod))
+
+    def _overtaken(self, pod: AskedPod) -> Sighting | None:
+        """What the watch shows of a pod of which the caller knows more: its next version wakes it."""
+        seen = self._ledger.seen(pod.key, pod.metadata.uid)
+        if seen is not None:
+            self._ledger.overtaken(pod.key)
+        return seen
+
+    def _check(self) -> None:
+        """Raise why nothing can be decided at this moment, if so."""
+        if problem := self._unavailable():
+            raise problem
 
     def _may_preempt(self, snapshot: Snapshot, seen: Sighting, workload: Workload) -> bool:
         """Whether kube-scheduler may make room for the pod: its gates are open, and no plan does it already."""
@@ -218,8 +271,8 @@ class Verbs:
         settings, workload = self._config().engine, seen.workload
         if workload is None or not governs(settings, workload):
             return None
-        if self._ledger.is_gone(seen):
-            return Refusal(GONE, "the pod is deleted")
+        if self._ledger.has_ended(seen):
+            return DELETED
         if seen.awaits:
             return Refusal(AWAITED, f"gpuyard has not seen its owner yet: {seen.awaits}")
         if seen.fault:

@@ -11,7 +11,7 @@ from types import UnionType
 from typing import Any, Generic, TypeVar, Union, get_args, get_origin
 
 import msgspec
-from gpuyard.extender.objects import Pod
+from gpuyard.extender.objects import as_version
 from msgspec import UNSET, Raw, UnsetType, field
 from msgspec.json import Decoder, Encoder
 from msgspec.structs import fields
@@ -26,6 +26,31 @@ class Message(msgspec.Struct, rename="pascal"):
 
 
 # --- requests ---------------------------------------------------------------------------------------------------------
+
+
+class AskedMeta(msgspec.Struct, rename="camel"):
+    """What names a pod, and the version of it that the caller knows."""
+
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class AskedPod(msgspec.Struct):
+    """The pod of a call. Only its name is read: what is true of a pod the watch tells."""
+
+    metadata: AskedMeta
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`."""
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+    @property
+    def version(self) -> int:
+        """The version as a number; 0 where there is none, as in a hand-written call."""
+        return as_version(self.metadata.resource_version)
 
 
 class NodeList(msgspec.Struct):
@@ -46,7 +71,7 @@ class Request(Message):
 class Candidates(Request):
     """`filter` and `prioritize`: a pod and the nodes that are left for it, by name or whole."""
 
-    pod: Pod
+    pod: AskedPod
     nodes: NodeList | UnsetType | None = UNSET
     node_names: Raw = Raw()
     """As they came: of thousands of names only a few are ever looked at."""
@@ -149,14 +174,14 @@ class MetaVictims(Message):
 class Victims(Message):
     """The victims on one node, whole."""
 
-    pods: list[Pod] | None = None
+    pods: list[AskedPod] | None = None
     num_pdb_violations: int = field(name="NumPDBViolations", default=0)
 
 
 class Preemption(Request):
     """`preempt`: for each node whom kube-scheduler would evict for the pod."""
 
-    pod: Pod
+    pod: AskedPod
     node_name_to_victims: dict[str, Victims] | UnsetType | None = UNSET
     node_name_to_meta_victims: dict[str, MetaVictims] | UnsetType | None = UNSET
 

@@ -1,5 +1,7 @@
 """Paths follow the API groups, and addresses read well in errors."""
 
+from urllib.parse import unquote
+
 import pytest
 from gpuyard.common.kube.resources import CONFIG_MAPS, LEASES, NODES, PODS, QUEUES, Address
 
@@ -19,3 +21,12 @@ from gpuyard.common.kube.resources import CONFIG_MAPS, LEASES, NODES, PODS, QUEU
 )
 def test_an_address_is_a_path_and_words(address: Address, path: str, about: str) -> None:
     assert (address.path, address.about) == (path, about)
+
+
+@pytest.mark.row("X-11")
+@pytest.mark.parametrize("name", ["x/exec?command=id", "../secrets/s", "x#y", "x%2Fexec"])
+def test_a_name_is_one_part_of_a_path_whatever_it_contains(name: str) -> None:
+    path = PODS.named(name, name).path
+    assert path.count("/") == len(["", "api", "v1", "namespaces", "n", "pods", "p"]) - 1
+    assert not set("?#") & set(path)
+    assert unquote(path.rpartition("/")[2]) == name

@@ -2,7 +2,7 @@
 
 import pytest
 from gpuyard.engine.kube import objects
-from gpuyard.engine.kube.gangs import Owners, gang, leaves, owned_gang, owned_minimum
+from gpuyard.engine.kube.gangs import Owners, gang, owned_gang, owned_minimum
 from gpuyard.engine.model import MOST_LEVELS, Gang, TopologyConstraint
 
 from tests.engine.kube import written
@@ -44,7 +44,7 @@ def test_sub_groups_are_a_tree_in_the_order_of_their_names() -> None:
     made = read(written.pod_group(minimum=9, subGroups=parts))
     train = Gang(name="train", minimum=1, parts=(Gang(name="master"), Gang(name="worker", minimum=2)))
     assert made == Gang(minimum=2, parts=(Gang(name="eval", minimum=3), train))
-    assert [leaf.name for leaf in leaves(made)] == ["eval", "master", "worker"]
+    assert [leaf.name for leaf in made.leaves] == ["eval", "master", "worker"]
 
 
 def test_not_all_sub_groups_need_to_start_when_it_says_so() -> None:

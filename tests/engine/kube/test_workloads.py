@@ -7,6 +7,7 @@ from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.workloads import (
     CLASSES,
     Claim,
+    fixed,
     group_claim,
     merged,
     pod_claim,
@@ -159,3 +160,11 @@ def test_a_pod_belongs_to_the_pod_group_that_it_names_else_to_itself() -> None:
 def test_a_pod_that_has_the_name_of_a_gang_by_chance_does_not_join_it() -> None:
     stranger = seen(objects.Pod, written.pod("gang"))
     assert workload_key(stranger, {}, {"default/gang": None}, Heard()) == ("default/gang.alone", 1)
+
+
+def test_of_a_fixed_claim_only_who_pays_and_who_may_be_evicted_stays() -> None:
+    then = Claim(queue="a", priority_class="train", priority=50, preemptible=True, display="old")
+    now = Claim(queue="b", priority_class="build", priority=100, preemptible=False, display="new", staleness_grace=7)
+    assert fixed(now, then) == Claim(
+        queue="a", priority_class="train", priority=50, preemptible=True, display="new", staleness_grace=7
+    )

@@ -65,7 +65,7 @@ class Act:
         for one in self.pods.values():
             at[one.node] = (*at.get(one.node, ()), one)
         today = 1_800_000_000 + int(self.now)
-        world = World(self.pods, at, self.now, today, lambda pod: is_stuck(pod, today))
+        world = World(self.pods, at, self.now, today, lambda pod: is_stuck(pod, today), lambda _: "")
         await self.executor.advance(self.run, world, ttl=TTL, honor_budgets=True)
 
     def gone(self, name: str) -> None:

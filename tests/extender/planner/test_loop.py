@@ -135,6 +135,30 @@ async def test_room_that_nobody_takes_is_given_up_after_a_while(stage: Stage) ->
     assert ("claim", "PlanWithdrawn") in stage.ear.heard
 
 
+@pytest.mark.row("X-08", case="strike")
+async def test_where_anybody_may_call_no_place_is_struck_out_because_no_call_names_it(stage: Stage) -> None:
+    stage.bench.ledger.callers_are_known = False
+    await stage.look()
+    stage.gone(NEW)
+    await stage.look()
+    await stage.look(after=REFUSED_AFTER)
+    await stage.look()
+    assert stage.states() == ["Running"]
+
+
+@pytest.mark.row("X-08", case="idle")
+@pytest.mark.parametrize(("known", "blocked"), [(True, {"ns/fits"}), (False, set())])
+async def test_a_pod_that_no_call_names_is_passed_over_only_where_callers_are_known(
+    *, known: bool, blocked: set[str]
+) -> None:
+    stage = Stage(node("n1"), queue("own", quota=4), pod("fits", "own", 1, verdict=NO_ROOM))
+    stage.bench.ledger.callers_are_known = known
+    for label in "xy":
+        await stage.look(after=20)
+        stage.bench.put(queue(label))
+    assert stage.outrank.blocked == blocked
+
+
 async def test_room_that_kube_scheduler_does_offer_is_kept_on(stage: Stage) -> None:
     await stage.look()
     stage.gone(NEW)

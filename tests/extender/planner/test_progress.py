@@ -1,9 +1,11 @@
 """How far a plan has come, from the pods as they are."""
 
+import pytest
 from gpuyard.engine.model import Pod, Shape, State
 from gpuyard.engine.scratch import is_stuck
 from gpuyard.extender.planner.plans import Plan
 from gpuyard.extender.planner.progress import NONE_TAKEN, Progress, Taken, progress
+from msgspec.structs import replace
 
 from tests.extender.planner.builders import known, place, plan, victim
 
@@ -16,12 +18,13 @@ def pod(name: str, on: str = "", *, state: State | None = None, uid: str = "", *
     return Pod(key=f"ns/{name}", uid=uid or f"uid-{name}", state=state or stands, **made)  # type: ignore[arg-type]
 
 
-def look(of: Plan, *pods: Pod, now: int = SINCE, before: Taken = NONE_TAKEN) -> Progress:
+def look(of: Plan, *pods: Pod, now: int = SINCE, before: Taken = NONE_TAKEN, queue: str = "") -> Progress:
     at: dict[str, tuple[Pod, ...]] = {}
     for one in pods:
         if one.holds:
             at[one.node] = (*at.get(one.node, ()), one)
-    return progress(of, {one.key: one for one in pods}, at, SINCE, lambda pod: is_stuck(pod, now), before)
+    by_key = {one.key: one for one in pods}
+    return progress(of, by_key, at, SINCE, lambda pod: is_stuck(pod, now), lambda _: queue, before)
 
 
 def names(found: object) -> list[str]:
@@ -80,6 +83,22 @@ def test_another_pod_of_the_same_owner_inherits() -> None:
     owned = plan(places=[place("a", owner="job")])
     assert names(look(owned, pod("a2", owner="job")).open) == ["a"]
     assert look(owned, pod("a2", "n1", owner="job")).open == ()
+
+
+@pytest.mark.row("X-07", case="name")
+@pytest.mark.row("X-07", case="owner")
+def test_a_pod_in_another_queue_inherits_neither_by_its_name_nor_by_its_owner() -> None:
+    owned = plan(places=[place("a", owner="job")])
+    assert not look(owned, pod("a"), queue="other").claimed
+    assert not look(owned, pod("a2", owner="job"), queue="other").claimed
+    assert not look(owned, pod("a2", "n1", owner="job"), queue="other").taken
+
+
+@pytest.mark.row("X-07", case="owner")
+def test_a_pod_of_another_namespace_that_names_the_same_owner_does_not_inherit() -> None:
+    owned = plan(places=[place("a", owner="job")])
+    stranger = replace(pod("a2", "n1", owner="job"), key="elsewhere/a2")
+    assert not look(owned, stranger).taken
 
 
 def test_an_older_pod_of_the_owner_has_a_place_already() -> None:

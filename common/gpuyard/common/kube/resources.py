@@ -1,6 +1,11 @@
-"""How the API addresses things: resources, and addresses of one object or of a collection."""
+"""How the API addresses things: resources, and addresses of one object or of a collection.
+
+A name is one part of a path, whatever it contains: `x/exec?command=id` is no other address than that of an object
+with this name, which cannot exist.
+"""
 
 from dataclasses import dataclass, replace
+from urllib.parse import quote
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +33,17 @@ class Resource:
         root = f"/apis/{self.api_version}" if "/" in self.api_version else f"/api/{self.api_version}"
         if not namespace:
             return Address(f"{root}/{self.plural}", self.plural)
-        return Address(f"{root}/namespaces/{namespace}/{self.plural}", f"{self.plural} in {namespace}")
+        return Address(f"{root}/namespaces/{_part(namespace)}/{self.plural}", f"{self.plural} in {namespace}")
 
     def named(self, name: str, namespace: str = "") -> Address:
         """One object; cluster-scoped ones have no namespace."""
         about = f"{self.plural} {namespace}/{name}" if namespace else f"{self.plural} {name}"
-        return Address(f"{self.within(namespace).path}/{name}", about)
+        return Address(f"{self.within(namespace).path}/{_part(name)}", about)
+
+
+def _part(name: str) -> str:
+    """A name as one part of a path."""
+    return quote(name, safe=":")
 
 
 CONFIG_MAPS = Resource("v1", "configmaps", "ConfigMap")
@@ -50,3 +60,4 @@ PLANS = Resource("gpuyard.io/v1alpha1", "plans", "Plan")
 POD_GROUPS = Resource("scheduling.run.ai/v2alpha2", "podgroups", "PodGroup")
 QUEUES = Resource("scheduling.run.ai/v2", "queues", "Queue")
 SECRETS = Resource("v1", "secrets", "Secret")
+TOPOLOGIES = Resource("kai.scheduler/v1alpha1", "topologies", "Topology")

@@ -15,11 +15,10 @@ from gpuyard.engine import model
 from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.decode import Found
 from gpuyard.engine.kube.faults import Complain, Fault, Unreadable, printable
-from gpuyard.engine.kube.gangs import Owners, gang, leaves
+from gpuyard.engine.kube.gangs import Owners, gang, part_of, parts_of
 from gpuyard.engine.kube.meta import created, is_name, key_of, labels_of, meta_of, name_of, namespace_of, notes_of, read
 from gpuyard.engine.kube.nodes import node
 from gpuyard.engine.kube.others import budget, promises, topology
-from gpuyard.engine.kube.pods import SUB_GROUP
 from gpuyard.engine.kube.queues import history, queue
 from gpuyard.engine.kube.telling import NOT_BORN, Telling
 from gpuyard.engine.kube.times import moment
@@ -40,10 +39,6 @@ from msgspec.structs import replace
 
 T = TypeVar("T", bound=objects.Object)
 M = TypeVar("M")
-
-_NO_PARTS = frozenset[str]()
-_DEFAULT_PART = "default"
-"""The sub-group of pods that name none, where there is one of this name."""
 
 _CLUSTER_WIDE = frozenset({objects.Node, objects.Queue, objects.PriorityClass, objects.Namespace, objects.Topology})
 _is_namespace = lru_cache(maxsize=1 << 10)(is_name)
@@ -192,10 +187,9 @@ class _Assembly:
         for key in {**teams, **groups}:
             team = teams.get(key, [])
             made = self._grouped(key, groups[key], team) if key in groups else self._ungrouped(key, team)
-            parts = _NO_PARTS
+            parts = parts_of(made.gang)
             if made.gang is not model.ALONE:
                 self._check_topology(made.gang, topologies)
-                parts = frozenset(leaf.name for leaf in leaves(made.gang)) if made.gang.parts else _NO_PARTS
             workloads.append(made)
             pods += [self._in_company(one, key, parts, devices) for one in team]
         return pods, workloads
@@ -229,7 +223,7 @@ class _Assembly:
         if pod.node and pod.node not in self._nodes and pod.holds:
             self._complain("spec.nodeName", f"there is no node {pod.node!r} in the input")
         if pod.group or parts:
-            pod = replace(pod, group=self._part(pod.group, workload, parts))
+            pod = replace(pod, group=part_of(pod.group, workload, parts, self._complain))
         if pod.workload != workload or pod.created == NOT_BORN or pod.nominated or one.object.device_ids:
             return replace(
                 pod,
@@ -239,15 +233,6 @@ class _Assembly:
                 devices=devices.get(pod.key, ()) if pod.holds else (),
             )
         return pod
-
-    def _part(self, named: str, workload: str, parts: frozenset[str]) -> str:
-        """The sub-group of a pod, of those that its gang really has."""
-        if named in parts or not parts:
-            return named if parts else ""
-        if _DEFAULT_PART not in parts:
-            wrong = f"{named!r} is no sub-group of {workload}" if named else "missing"
-            self._complain(f"metadata.labels.{SUB_GROUP}", f"{wrong}; choose one of {', '.join(sorted(parts))}")
-        return _DEFAULT_PART
 
     def _born(self, one: Found[Telling]) -> int:
         created = one.object.pod.created

@@ -1,15 +1,20 @@
 """How many pods must start together: by PodGroup, by annotation, by the object that owns the pods."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.faults import Complain
 from gpuyard.engine.kube.meta import labels_of, namespace_of, notes_of, read
-from gpuyard.engine.kube.pods import minimum, owner_of
+from gpuyard.engine.kube.pods import SUB_GROUP, minimum, owner_of
 from gpuyard.engine.model import MOST_LEVELS, Gang, TopologyConstraint
 
 Owners = Mapping[tuple[str, str, str], objects.PodOwner]
 """The given owners of pods by namespace, kind and name."""
+
+DEFAULT_PART = "default"
+"""The sub-group of pods that name none, where there is one of this name."""
+
+NO_PARTS = frozenset[str]()
 
 LWS_NAME = "leaderworkerset.sigs.k8s.io/name"
 LWS_INDEX = "leaderworkerset.sigs.k8s.io/group-index"
@@ -31,10 +36,19 @@ def gang(seen: objects.PodGroup, complain: Complain) -> Gang:
     )
 
 
-def leaves(of: Gang) -> Iterable[Gang]:
-    """The sub-groups that hold pods."""
-    for part in of.parts:
-        yield from leaves(part) if part.parts else (part,)
+def parts_of(of: Gang) -> frozenset[str]:
+    """The names of the sub-groups that hold pods."""
+    return frozenset(leaf.name for leaf in of.leaves) if of.parts else NO_PARTS
+
+
+def part_of(named: str, workload: str, parts: frozenset[str], complain: Complain) -> str:
+    """The sub-group of a pod, of those that its gang really has; a label without such a PodGroup says nothing."""
+    if named in parts or not parts:
+        return named if parts else ""
+    if DEFAULT_PART not in parts:
+        wrong = f"{named!r} is no sub-group of {workload}" if named else "missing"
+        complain(f"metadata.labels.{SUB_GROUP}", f"{wrong}; choose one of {', '.join(sorted(parts))}")
+    return DEFAULT_PART
 
 
 def owned_gang(seen: objects.Object, owners: Owners, complain: Complain) -> tuple[str, int] | None:

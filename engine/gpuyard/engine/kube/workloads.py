@@ -195,6 +195,18 @@ def merged(claims: Sequence[Claim]) -> Claim:
     )
 
 
+def fixed(claim: Claim, then: Claim) -> Claim:
+    """A claim with what decides who pays and who may be evicted as it was then."""
+    return replace(
+        claim,
+        queue=then.queue,
+        runai_queue=then.runai_queue,
+        priority_class=then.priority_class,
+        priority=then.priority,
+        preemptible=then.preemptible,
+    )
+
+
 def workload(  # noqa: PLR0913 - what a workload is made of, by name
     key: str,
     claims: Sequence[Claim],

@@ -42,6 +42,7 @@ class World(NamedTuple):
     today: float
     is_stuck: Callable[[Pod], bool]
     """Whether a pod that was told to go should have been gone long ago."""
+    queue_of: Callable[[Pod], str]
 
 
 @dataclass(slots=True)
@@ -86,7 +87,7 @@ class Executor:
     async def advance(self, run: Run, world: World, *, ttl: float, honor_budgets: bool) -> None:
         """Do what is due; a plan that is over says so in `run.plan`."""
         before = {**dict.fromkeys(run.plan.status.deserted, Taker()), **run.taken}
-        seen = progress(run.plan, world.pods, world.at, run.since, world.is_stuck, before)
+        seen = progress(run.plan, world.pods, world.at, run.since, world.is_stuck, world.queue_of, before)
         await self._note(run, seen)
         run.why_not = run.why_not or _hopeless(seen)
         if not run.why_not and world.now >= run.not_before:

@@ -44,7 +44,7 @@ class Heirs:
             for place in heirs:
                 self._ledger.wake(place.pod)
         run.why_not = run.why_not or self._shut(run, heirs, now)
-        if now - freed >= REFUSED_AFTER and not run.why_not:
+        if now - freed >= REFUSED_AFTER and not run.why_not and self._ledger.callers_are_known:
             self._strike(run, [place for place in heirs if not self._is_offered(place, freed)], now)
 
     def _strike(self, run: Run, refused: Sequence[Place], now: float) -> None:

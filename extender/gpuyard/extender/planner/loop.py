@@ -169,7 +169,8 @@ class Planner:
     def _world(self) -> World:
         now, today = self._clock(), self._today()
         is_stuck = partial(self._observer.leaving.is_stuck, now=now, today=today)
-        return World(SeenPods(self._ledger.entries), self._ledger.snapshot.on_node, now, today, is_stuck)
+        pods, at = SeenPods(self._ledger.entries), self._ledger.snapshot.on_node
+        return World(pods, at, now, today, is_stuck, lambda pod: self._queue_of(pod.key))
 
     def _waits(self, pod: str) -> bool:
         entry = self._ledger.entries.get(pod)
@@ -286,7 +287,7 @@ class Planner:
         """Whether evictions may help a pod, by kube-scheduler's word; of one with volumes it has to be heard first."""
         if seen.verdict is not None:
             return evictions_may_help(seen.verdict)
-        return not seen.claims_volumes or self._ledger.offered(seen.pod, float("-inf")) is not None
+        return not seen.claims_volumes or self._ledger.heeded(seen.pod, float("-inf")) is not None
 
     async def _begin(self, plan: Plan) -> None:
         run = self._runs[plan.name] = Run(plan, int(self._today()), plan.spec.promises)
@@ -308,8 +309,11 @@ class Planner:
         pods = {key: cycle.snapshot.pods[key] for key in cycle.record.starts() if self._waits(key)}
         refusals, now, grace = self._observer.refusals, self._clock(), self._config().outrank.grace
         idle = {key: since for key, since in refusals.idle.items() if key in cycle.snapshot.pods}
+        # Where anybody may call, no pod is blocked because no call names it: whoever calls must not decide that.
         asked = {
-            key for key, since in idle.items() if self._ledger.offered(cycle.snapshot.pods[key], since) is not None
+            key
+            for key, since in idle.items()
+            if not self._ledger.callers_are_known or self._ledger.offered(cycle.snapshot.pods[key], since) is not None
         }
         heard = {key: pod.uid for key, pod in pods.items() if self._was_heard_of(key)}
         refusals.count_on(heard, asked, now, grace)
@@ -322,7 +326,7 @@ class Planner:
         entry = self._ledger.entries.get(pod)
         if entry is None:
             return False
-        return entry.seen.verdict is not None or self._ledger.offered(entry.seen.pod, float("-inf")) is not None
+        return entry.seen.verdict is not None or self._ledger.heeded(entry.seen.pod, float("-inf")) is not None
 
     def _wake(self, pods: Mapping[str, Pod], now: float) -> None:
         """Wake those who sleep and could go: kube-scheduler does not see why. No pod again and again."""

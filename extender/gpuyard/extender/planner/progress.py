@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from gpuyard.engine.model import Pod, State
+from gpuyard.engine.promises import inherits
 from gpuyard.extender.ledger import Entry
-from gpuyard.extender.planner.plans import Place, Plan, Victim
+from gpuyard.extender.planner.plans import Place, Plan, Victim, promise
 
 Pods = Mapping[str, Pod]
 """The pods as the watches show them, by key."""
@@ -70,13 +71,15 @@ def progress(  # noqa: PLR0913, PLR0917 - the plan, the pods, and what of them t
     at: Mapping[str, tuple[Pod, ...]],
     since: int,
     is_stuck: Callable[[Pod], bool],
+    queue_of: Callable[[Pod], str],
     before: Taken = NONE_TAKEN,
 ) -> Progress:
     """How far a plan has come that was made at `since`; `at` are the pods on each node."""
+    heirs = _Heirs(plan, pods, queue_of)
     left = [(victim, pod) for victim in plan.spec.evictions if (pod := _still_there(victim, pods))]
     told = set(plan.status.evicted)
-    taken = _taken(plan, pods, at, since, before)
-    open_places = tuple(p for p in plan.spec.promises if p.pod not in taken and _is_wanted(plan, p, pods))
+    taken = _taken(heirs, at, since, before)
+    open_places = tuple(p for p in plan.spec.promises if p.pod not in taken and heirs.want(p))
     claims = [place for place in plan.spec.promises if not plan.is_moved(place)]
     return Progress(
         left=tuple(victim for victim, _ in left),
@@ -95,49 +98,60 @@ def _still_there(victim: Victim, pods: Pods) -> Pod | None:
     return pod if pod is not None and pod.uid == victim.uid and pod.holds else None
 
 
-def _taken(plan: Plan, pods: Pods, at: Mapping[str, tuple[Pod, ...]], since: int, before: Taken) -> Taken:
-    """Who has taken which place that is kept for him, also earlier. Nobody takes two, or that of another's name."""
-    gone, taken = plan.victims, dict(before)
-    own = {place.pod for place in plan.spec.promises}
+class _Heirs:
+    """Knows which pods may take the places that a plan keeps."""
 
-    def take(place: Place, heirs: Iterable[Pod]) -> None:
-        takers = (Taker(heir.key, heir.uid) for heir in heirs if heir.uid not in gone)
-        free = (taker for taker in takers if _stands(taker, pods) and taker not in taken.values())
+    def __init__(self, plan: Plan, pods: Pods, queue_of: Callable[[Pod], str]) -> None:
+        self.plan = plan
+        self.pods = pods
+        self._queue_of = queue_of
+
+    def may_take(self, place: Place, pod: Pod) -> bool:
+        """Whether a pod inherits a place."""
+        return inherits(promise(self.plan, place), pod, self._queue_of(pod))
+
+    def named(self, place: Place) -> Pod | None:
+        """The pod that a place names; a later one of its name is another pod, unless it has the same owner."""
+        pod = self.pods.get(place.pod)
+        if pod is None or not self.may_take(place, pod):
+            return None
+        return pod if place.uid in ("", pod.uid) or (place.owner and pod.owner == place.owner) else None
+
+    def stands(self, taker: Taker) -> bool:
+        """Whether a pod that has taken a place is still there."""
+        return _stands(taker, self.pods)
+
+    def want(self, place: Place) -> bool:
+        """Whether a pod will come for a place: one that is moved comes back, one that waited may have been deleted."""
+        if self.plan.is_moved(place):
+            return True
+        waiting = self.named(place)
+        if waiting is not None and waiting.state is State.PENDING:
+            return True
+        same = (pod for pod in self.pods.values() if place.owner and pod.owner == place.owner)
+        return any(pod.state is State.PENDING and self.may_take(place, pod) for pod in same)
+
+
+def _taken(heirs: _Heirs, at: Mapping[str, tuple[Pod, ...]], since: int, before: Taken) -> Taken:
+    """Which pod has taken which place, also earlier. No pod takes two, or the one that names another pod."""
+    gone, taken, places = heirs.plan.victims, dict(before), heirs.plan.spec.promises
+    own = {place.pod for place in places}
+
+    def take(place: Place, pods: Iterable[Pod]) -> None:
+        takers = (Taker(pod.key, pod.uid) for pod in pods if pod.uid not in gone)
+        free = (taker for taker in takers if heirs.stands(taker) and taker not in taken.values())
         if place.pod not in taken and (taker := next(free, None)):
             taken[place.pod] = taker
 
-    for place in plan.spec.promises:
-        take(place, [pod] if (pod := _named(place, pods)) else ())
-    for place in plan.spec.promises:
-        if place.owner:
-            take(place, (pod for pod in at.get(place.node, ()) if pod.key not in own and _is_heir(place, pod, since)))
+    for place in places:
+        take(place, [pod] if (pod := heirs.named(place)) else ())
+    for place in places:
+        # One of the same owner that was there before the plan has not come for the place.
+        others = (pod for pod in at.get(place.node, ()) if pod.key not in own and pod.created >= since)
+        take(place, (pod for pod in others if heirs.may_take(place, pod)))
     return taken
 
 
 def _stands(taker: Taker, pods: Pods) -> bool:
     pod = pods.get(taker.pod)
     return pod is not None and pod.uid == taker.uid and pod.active
-
-
-def _named(place: Place, pods: Pods) -> Pod | None:
-    """The pod that a place names; a later one of its name is another pod, unless it has the same owner and shape."""
-    pod = pods.get(place.pod)
-    if pod is None or place.uid in ("", pod.uid):
-        return pod
-    return pod if place.owner and (pod.owner, pod.shape) == (place.owner, place.shape) else None
-
-
-def _is_heir(place: Place, pod: Pod, since: int) -> bool:
-    return pod.owner == place.owner and pod.shape == place.shape and pod.created >= since
-
-
-def _is_wanted(plan: Plan, place: Place, pods: Pods) -> bool:
-    """Whether somebody will come for a place: who is moved comes back, who waited may have been deleted."""
-    if plan.is_moved(place):
-        return True
-    waiting = _named(place, pods)
-    if waiting is not None and waiting.state is State.PENDING:
-        return True
-    return bool(place.owner) and any(
-        pod.state is State.PENDING and pod.owner == place.owner and pod.shape == place.shape for pod in pods.values()
-    )
