@@ -21,13 +21,13 @@ def full(yard: Yard) -> str:
     return filled(yard)
 
 
-def filled(yard: Yard, annotations: Json | None = None, **labels: str) -> str:
+def filled(yard: Yard, labels: Json | None = None, annotations: Json | None = None) -> str:
     """Four nodes full of one queue's pods with such annotations and labels; the queue."""
     yard.cluster.kubectl("apply", "-f", str(manifests() / "priority-classes" / "priority-classes.yaml"))
     queue = yard.queue("team")
     pods = [yard.pod(name, queue, 8, priorityClassName="train", annotations=annotations or {}) for name in RUNNING]
     for pod in pods:
-        pod["metadata"]["labels"] |= labels
+        pod["metadata"]["labels"] |= labels or {}
     yard.apply(*pods)
     yard.until(lambda: yard.placed() == set(RUNNING), 20, "the cluster is full")
     return queue
@@ -125,7 +125,7 @@ def test_a_minimum_run_time_protects(yard: Yard, full: str) -> None:
 
 @pytest.mark.row("E-16", case="non-preemptible")
 def test_what_is_not_preemptible_is_protected(yard: Yard) -> None:
-    queue = filled(yard, **{"kai.scheduler/preemptibility": "non-preemptible"})
+    queue = filled(yard, labels={"kai.scheduler/preemptibility": "non-preemptible"})
     yard.submit("urgent", queue=queue, gpus=8, priorityClassName="build-preemptible")
     refused(yard, "urgent")
 
@@ -140,7 +140,7 @@ def test_a_gang_is_never_left_with_fewer_than_its_minimum(yard: Yard) -> None:
             "spec": {"minMember": 4, "queue": f"{yard.namespace}-team", "priorityClassName": "train"},
         }
     )
-    queue = filled(yard, {"pod-group-name": "gang"})
+    queue = filled(yard, annotations={"pod-group-name": "gang"})
     yard.submit("urgent", queue=queue, gpus=8, priorityClassName="build-preemptible")
     yard.until(lambda: yard.placed() == {"urgent"}, 60, "the gang has made room as a whole")
     assert not deleted_by_kube_scheduler(yard)

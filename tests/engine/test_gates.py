@@ -1,9 +1,11 @@
 """Which workloads may run at all: the first gate that refuses one names itself, with the facts."""
 
 import msgspec
+import pytest
 from gpuyard.engine import gates
 from gpuyard.engine.accounts import Accounts
-from gpuyard.engine.model import GPU, UNLIMITED, Amounts, State
+from gpuyard.engine.gang import Team
+from gpuyard.engine.model import GPU, MOST_LEVELS, UNLIMITED, Amounts, Pod, Shape, State
 from gpuyard.engine.result import Bound, Foreign, Gap, NoQueue, Reason, Waiting
 from gpuyard.engine.settings import Settings
 
@@ -14,19 +16,22 @@ def admission(some: Yard, **settings: object) -> Waiting | None:
     """What is said of the only workload."""
     snapshot, chosen = some.snapshot(), Settings(**settings)  # type: ignore[arg-type]
     (workload,) = snapshot.workloads.values()
-    return gates.admission(snapshot, Accounts.of(snapshot, chosen.fairshare_k), chosen, workload)
+    team = Team(workload, snapshot.members[workload.key], {})
+    question = gates.Question(snapshot, Accounts.without_shares(snapshot), chosen, team)
+    return gates.IN_LINE["queue"](question)
 
 
 def whole(some: Yard) -> Waiting | None:
     """What is said of the only gang."""
     (key,) = some.snapshot().workloads
-    return gates.whole(some.cycle(phases=()).scratch.team(key))
+    cycle = some.cycle(phases=())
+    return gates.IN_LINE["gang"](cycle.question(cycle.scratch.team(key)))
 
 
 def capacity(some: Yard, name: str, need: Amounts) -> Waiting | None:
     """What is said of a workload's chunk that needs this much."""
     snapshot = some.snapshot()
-    return gates.capacity(Accounts.of(snapshot, 0), snapshot, snapshot.workloads[f"ns/{name}"], need)
+    return gates.bound(Accounts.of(snapshot, 0), snapshot, snapshot.workloads[f"ns/{name}"], need)
 
 
 # --- governed
@@ -162,7 +167,7 @@ def test_a_limit_of_another_resource_binds_as_well() -> None:
     snapshot = yard().queue("a").pending("a").snapshot()
     bounded = msgspec.structs.replace(snapshot.queues["a"], limit=Amounts(UNLIMITED, 500, UNLIMITED))
     snapshot = snapshot.with_queue(bounded)
-    found = gates.capacity(Accounts.of(snapshot, 0), snapshot, snapshot.workloads["ns/a-1"], Amounts(GPU, 501, 1))
+    found = gates.bound(Accounts.of(snapshot, 0), snapshot, snapshot.workloads["ns/a-1"], Amounts(GPU, 501, 1))
     facts = Bound(queue="a", resource="cpu", kind="limit", bound=500, used=0, asked=501)
     assert found == Waiting(Reason.OVER_LIMIT, facts)
 
@@ -200,5 +205,57 @@ def test_the_quota_of_an_ancestor_binds_as_well() -> None:
 
 
 def test_a_chunk_needs_the_sum_of_its_pods() -> None:
-    assert gates.chunk_need([Amounts(1, 2, 3), Amounts(10, 20, 30)]) == Amounts(11, 22, 33)
-    assert gates.chunk_need([]) == Amounts()
+    pods = [Pod(key="ns/a", shape=Shape(gpus=1, cpu=2)), Pod(key="ns/b", shape=Shape(gpus=3, memory=4))]
+    assert gates.to_start(yard().snapshot(), pods) == Amounts(4 * GPU, 2, 4)
+    assert gates.to_start(yard().snapshot(), []) == Amounts()
+
+
+# --- one list of gates
+
+
+def refusals(some: Yard, name: str) -> list[Waiting | None]:
+    """What each gate says of a workload, in the order in which they are asked."""
+    cycle = some.cycle(phases=())
+    team = cycle.scratch.team(f"ns/{name}")
+    return [gate(cycle.question(team, team.pods)) for gate in gates.GATES.values()]
+
+
+@pytest.mark.row("B-03", case="order")
+def test_the_first_gate_that_is_shut_gives_the_reason() -> None:
+    some = yard().nodes(1).queue("a", limit=0).gang("a", 1, minimum=2)
+    queue, gang, bounds = refusals(some, "a-1")
+    assert (queue, gang and gang.reason, bounds and bounds.reason) == (None, Reason.GANG_INCOMPLETE, Reason.OVER_LIMIT)
+    cycle = some.cycle(phases=())
+    team = cycle.scratch.team("ns/a-1")
+    assert gates.refusal(cycle.question(team, team.pods)) == gang
+
+
+@pytest.mark.row("B-03", case="gpu-memory")
+def test_gpu_memory_counts_the_least_it_may_before_a_node_is_chosen_and_exactly_on_it() -> None:
+    some = yard().node("small", gpu_memory=16_384).node("large", gpu_memory=81_920).queue("a", limit="0.3")
+    some.gang("a", 1, shape=Shape(gpu_memory=16_384))
+    cycle = some.cycle(phases=())
+    team = cycle.scratch.team("ns/a-1")
+    question = cycle.question(team, team.pods)
+    assert gates.refusal(question) is None
+    assert gates.bound_on(question, team.pods[0], "large") is None
+    refused = gates.bound_on(question, team.pods[0], "small")
+    assert refused is not None
+    assert refused.reason is Reason.OVER_LIMIT
+
+
+def test_on_a_node_whole_gpus_count_as_everywhere() -> None:
+    some = yard().nodes(1).queue("a", limit=0).pending("a")
+    cycle = some.cycle(phases=())
+    team = cycle.scratch.team("ns/a-1")
+    assert gates.bound_on(cycle.question(team, team.pods), team.pods[0], "node-1") is None
+
+
+@pytest.mark.row("B-03", case="deep")
+def test_queues_that_hang_too_deep_have_no_accounts_with_shares_or_without() -> None:
+    some = yard().queue("q0")
+    for depth in range(1, 40):
+        some.queue(f"q{depth}", parent=f"q{depth - 1}")
+    snapshot = some.snapshot()
+    assert set(Accounts.without_shares(snapshot).by_name) == set(Accounts.of(snapshot, 0).by_name)
+    assert len(Accounts.without_shares(snapshot).by_name) == MOST_LEVELS

@@ -504,3 +504,21 @@ async def test_what_cannot_be_decided_any_more_after_a_wait_is_said() -> None:
     bench.unavailable = "another one leads"
     with pytest.raises(Unavailable, match="another one leads"):
         await waiting
+
+
+@pytest.mark.row("B-03", case="filter")
+def test_gpu_memory_is_held_against_the_limit_by_the_gpu_of_each_node() -> None:
+    small, large = node("small"), node("large")
+    for one, mib in ((small, "16384"), (large, "81920")):
+        one["metadata"]["labels"] = {"nvidia.com/gpu.memory": mib}
+    part = {"gpu-memory": "16384"}
+    bench = Bench(small, large, queue("team", limit=0.3))
+    assert bench.filter(pod("p", "team", 0, annotations=part)).node_names == ["large"]
+    refused = bench.filter(pod("q", "team", 0, annotations=part), "small")
+    assert "queue team has a limit of 0.3 GPUs" in refused.failed_and_unresolvable_nodes["small"]
+
+
+@pytest.mark.row("B-03", case="deep")
+def test_a_queue_that_hangs_too_deep_is_refused() -> None:
+    deep = [queue(f"q{depth}", parent=f"q{depth - 1}" if depth else "") for depth in range(40)]
+    assert not Bench(*NODES, *deep).passes(pod("p", "q39"))

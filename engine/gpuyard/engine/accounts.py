@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 from gpuyard.engine.amounts import allocatable
 from gpuyard.engine.counting import UNUSED
-from gpuyard.engine.fairshare import fair_shares
+from gpuyard.engine.fairshare import fair_shares, levels
 from gpuyard.engine.model import NOTHING, Amounts, Queue
 from gpuyard.engine.snapshot import Snapshot
 
@@ -49,6 +49,12 @@ class Accounts:
         """The accounts at the start of a cycle; queues that hang on no root, or too deep, have none."""
         shares = fair_shares(snapshot, k)
         return cls({name: _account(snapshot, snapshot.queues[name], share) for name, share in shares.items()})
+
+    @classmethod
+    def without_shares(cls, snapshot: Snapshot) -> "Accounts":
+        """The same accounts with nothing in them but what is configured, for who needs no fair shares."""
+        rooted = (queue for level in levels(snapshot) for queue in level)
+        return cls({q.name: Account(name=q.name, parent=q.parent, quota=q.quota, limit=q.limit) for q in rooted})
 
     def path(self, queue: str) -> tuple[Account, ...]:
         """The queue and its ancestors, itself first; empty when there is no such queue."""

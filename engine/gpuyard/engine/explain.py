@@ -94,31 +94,25 @@ def _gates(cycle: Cycle, pod: Pod) -> tuple[Gate, ...]:
         return ()
     if pod.workload not in cycle.snapshot.workloads:
         return (Gate("queue", Waiting(Reason.QUEUE_MISSING, NoQueue(label="", why="absent"))),)
-    team = cycle.scratch.team(pod.workload)
-    workload = team.workload
-    admitted = Gate("queue", gates.admission(cycle.snapshot, cycle.accounts, cycle.settings, workload))
-    if admitted.refusal is not None:
-        return (admitted,)
-    whole = Gate("gang", gates.whole(team))
-    if whole.refusal is not None:
-        return (admitted, whole)
-    return (admitted, whole, *_bounds(cycle, team, pod))
+    question = _question(cycle, cycle.scratch.team(pod.workload), pod)
+    asked = gates.GATES if question.chunk else gates.IN_LINE
+    found = []
+    for name, gate in asked.items():
+        found.append(Gate(name, gate(question)))
+        if found[-1].refusal is not None:
+            break
+    return tuple(found)
 
 
-def _bounds(cycle: Cycle, team: Team, pod: Pod) -> Iterator[Gate]:
-    """The last gate: of a pod with a place for itself, as if it asked again; else for the chunk that is next."""
-    scratch, accounts = cycle.scratch, cycle.accounts
-    chunk = starting_chunk(team, scratch.wants_place)
-    if scratch.active(pod):
-        queue = team.workload.queue or ""
-        need = scratch.claim(pod, scratch.place(pod).node)
-        accounts = accounts.copy_of([queue])
-        accounts.add(queue, NOTHING.minus(need), fixed=not team.workload.preemptible)
-    elif chunk:
-        need = scratch.need(chunk)
-    else:
-        return
-    yield Gate("bounds", gates.capacity(accounts, cycle.snapshot, team.workload, need))
+def _question(cycle: Cycle, team: Team, pod: Pod) -> gates.Question:
+    """Of a pod with a place, as if it asked for itself again; else for the chunk that is next."""
+    scratch, queue = cycle.scratch, team.workload.queue or ""
+    if not scratch.active(pod):
+        return cycle.question(team, starting_chunk(team, scratch.wants_place))
+    accounts = cycle.accounts.copy_of([queue])
+    held = scratch.claim(pod, scratch.place(pod).node)
+    accounts.add(queue, NOTHING.minus(held), fixed=not team.workload.preemptible)
+    return cycle.question(team, [pod])._replace(accounts=accounts)
 
 
 def _queues(cycle: Cycle, pod: Pod) -> tuple[QueueStand, ...]:

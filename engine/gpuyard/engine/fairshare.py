@@ -9,7 +9,7 @@ A division has three phases, each a function below:
 Fair share orders and limits taking from others. It never keeps a free GPU from anybody.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 import msgspec
@@ -104,20 +104,25 @@ def _remainder_order(claim: Claim) -> tuple[int, int, int, str]:
 
 def fair_shares(snapshot: Snapshot, k: int = SCALE) -> dict[str, Amounts]:
     """The fair share of every queue that hangs on a root, and not too deep, from the whole cluster down."""
+    out: dict[str, Amounts] = {"": snapshot.total}
+    for level in levels(snapshot):
+        for parent, siblings in groupby(level, key=lambda queue: queue.parent):
+            out |= _divide_level(snapshot, list(siblings), out[parent], k)
+    del out[""]
+    return out
+
+
+def levels(snapshot: Snapshot) -> Iterator[list[Queue]]:
+    """The queues from the roots down, siblings side by side; without those that hang on no root, or too deep."""
     children: dict[str, list[Queue]] = {}
     for name in sorted(snapshot.queues):
         queue = snapshot.queues[name]
         children.setdefault(queue.parent, []).append(queue)
-    out: dict[str, Amounts] = {}
-    level: Mapping[str, Amounts] = {"": snapshot.total}
+    above = [""]
     for _ in range(MOST_LEVELS):
-        below: dict[str, Amounts] = {}
-        for parent, amount in level.items():
-            if parent in children:
-                below |= _divide_level(snapshot, children[parent], amount, k)
-        out |= below
-        level = below
-    return out
+        level = [queue for parent in above for queue in children.get(parent, ())]
+        yield level
+        above = [queue.name for queue in level]
 
 
 def _divide_level(snapshot: Snapshot, queues: Sequence[Queue], amount: Amounts, k: int) -> Mapping[str, Amounts]:

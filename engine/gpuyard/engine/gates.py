@@ -6,15 +6,17 @@
     limit          allocated + chunk <= limit, in the queue and every ancestor
     quota          not preemptible: what is not preemptible + chunk <= quota, in the queue and every ancestor
 
-There is no gate for the fair share: free GPUs are for whoever asks first.
+There is no gate for the fair share: free GPUs are for whoever asks first. `GATES` is the one list of them, in order:
+the cycle, its explanation and the extender's filter all go through it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import lru_cache, reduce
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from gpuyard.engine.accounts import Account, Accounts
+from gpuyard.engine.counting import claim
 from gpuyard.engine.gang import Team, shortfall
 from gpuyard.engine.model import NOTHING, RESOURCES, UNLIMITED, Amounts, Pod, Workload
 from gpuyard.engine.result import Bound, Foreign, Gap, NoQueue, Reason, Waiting
@@ -22,8 +24,31 @@ from gpuyard.engine.settings import Settings
 from gpuyard.engine.snapshot import Snapshot
 
 
-def admission(snapshot: Snapshot, accounts: Accounts, settings: Settings, workload: Workload) -> Waiting | None:
+class Question(NamedTuple):
+    """A workload that wants to start, and the cluster as it is counted at that moment."""
+
+    snapshot: Snapshot
+    accounts: Accounts
+    settings: Settings
+    team: Team
+    chunk: Sequence[Pod] = ()
+    """The pods that would start next."""
+
+
+Gate = Callable[[Question], Waiting | None]
+
+
+def refusal(question: Question, gates: Mapping[str, Gate] | None = None) -> Waiting | None:
+    """Why a workload may not start: what the first gate says that is shut; None when all are open."""
+    for gate in (GATES if gates is None else gates).values():
+        if (waiting := gate(question)) is not None:
+            return waiting
+    return None
+
+
+def _of_queue(question: Question) -> Waiting | None:
     """Why a workload cannot be in line at all, whatever its size; None when it can."""
+    snapshot, accounts, settings, workload = *question[:3], question.team.workload
     if workload.queue is None:
         return Waiting(Reason.QUEUE_MISSING, NoQueue(label="", why="absent"))
     if workload.scheduler:
@@ -73,8 +98,9 @@ def _nearest(name: str, leaves: frozenset[str]) -> str:
     return next(iter(get_close_matches(name, sorted(leaves), n=1)), "")
 
 
-def whole(team: Team) -> Waiting | None:
+def _of_gang(question: Question) -> Waiting | None:
     """Why a gang cannot start because of pods that do not exist; None when it is whole."""
+    team = question.team
     found = shortfall(team, _exists)
     if found is None:
         return None
@@ -90,8 +116,36 @@ def _exists(pod: Pod) -> bool:
 _ALIVE = frozenset({"Pending", "Bound", "Running"})
 
 
-def capacity(accounts: Accounts, snapshot: Snapshot, workload: Workload, need: Amounts) -> Waiting | None:
-    """Why a chunk may not start in its queue: the first bound on the way up that it would pass; None when it may."""
+def _of_bounds(question: Question) -> Waiting | None:
+    """The bound of its queue that the next chunk would pass, if there is one."""
+    snapshot, need = question.snapshot, to_start(question.snapshot, question.chunk)
+    return bound(question.accounts, snapshot, question.team.workload, need)
+
+
+IN_LINE: Mapping[str, Gate] = {"queue": _of_queue, "gang": _of_gang}
+"""The gates that say whether a workload may be in line, whatever others hold at that moment."""
+
+GATES: Mapping[str, Gate] = {**IN_LINE, "bounds": _of_bounds}
+"""All gates by name, in the order in which they are asked."""
+
+
+def to_start(snapshot: Snapshot, pods: Sequence[Pod]) -> Amounts:
+    """What pods that wait count before a node is chosen: GPU memory by the largest GPUs, so by the least it may be."""
+    if len(pods) == 1:
+        return claim(pods[0].shape, snapshot.fleet.largest_gpu)
+    return reduce(Amounts.plus, (claim(pod.shape, snapshot.fleet.largest_gpu) for pod in pods), NOTHING)
+
+
+def bound_on(question: Question, pod: Pod, node: str) -> Waiting | None:
+    """The bound that a pod would pass on this node: only there it is certain what GPU memory counts."""
+    if not pod.shape.gpu_memory:
+        return None
+    need = claim(pod.shape, question.snapshot.fleet.nodes[node].gpu_memory)
+    return bound(question.accounts, question.snapshot, question.team.workload, need)
+
+
+def bound(accounts: Accounts, snapshot: Snapshot, workload: Workload, need: Amounts) -> Waiting | None:
+    """The first bound on the way up that so much more would pass; None when it passes none."""
     path = accounts.path(workload.queue or "")
     passed = _passed(path, "limit", need)
     if passed is not None:
@@ -128,8 +182,3 @@ def _bound(snapshot: Snapshot, account: Account, n: int, kind: _Kind, need: Amou
         asked=need[n],
         unset=f"{resource}.{kind}" in snapshot.queues[account.name].unset,
     )
-
-
-def chunk_need(claims: Sequence[Amounts]) -> Amounts:
-    """The sum of what the pods of a chunk count."""
-    return reduce(Amounts.plus, claims, NOTHING)

@@ -116,10 +116,14 @@ class Cycle:
                 team = self.scratch.team(key)
                 yield team if self._admits(team) and starting_chunk(team, self.scratch.waits) else None
 
+    def question(self, team: Team, chunk: Sequence[Pod] = ()) -> gates.Question:
+        """What the gates are asked of a workload as the cycle counts at this moment."""
+        return gates.Question(self.snapshot, self.accounts, self.settings, team, chunk)
+
     def _admits(self, team: Team) -> bool:
         key = team.workload.key
         if key not in self._admitted:
-            why = gates.admission(self.snapshot, self.accounts, self.settings, team.workload) or gates.whole(team)
+            why = gates.refusal(self.question(team), gates.IN_LINE)
             self._admitted[key] = why is None
             if why is not None:
                 self._refuse(team.workload, why)

@@ -73,11 +73,7 @@ class Teller:
 
     def _why_workload(self, team: Team) -> Waiting:
         workload, cycle = team.workload, self._cycle
-        refused = (
-            cycle.refused.get(workload.key)
-            or gates.admission(cycle.snapshot, cycle.accounts, cycle.settings, workload)
-            or gates.whole(team)
-        )
+        refused = cycle.refused.get(workload.key) or gates.refusal(cycle.question(team), gates.IN_LINE)
         return refused or next(self._applicable(team, starting_chunk(team, cycle.scratch.wants_place)))
 
     def _applicable(self, team: Team, chunk: list[Pod]) -> Iterator[Waiting]:

@@ -3,7 +3,6 @@
 from collections.abc import Generator, Sequence
 
 from gpuyard.engine import gates
-from gpuyard.engine.counting import claim
 from gpuyard.engine.gang import Team
 from gpuyard.engine.model import Gang, Pod
 from gpuyard.engine.placement import Placer
@@ -29,13 +28,12 @@ class Starter:
         self.stopped_at: Pod | None = None
 
     def refusal(self, team: Team, pods: Sequence[Pod]) -> Waiting | None:
-        """The bound of the team's queue that these pods would pass, if any; GPU memory counts by the largest GPUs."""
+        """The bound of the team's queue that these pods would pass, if any."""
         snapshot = self._scratch.snapshot
-        if len(pods) == 1 and not pods[0].shape.gpu_memory:
-            need = self._scratch.claim(pods[0])
-        else:
-            need = gates.chunk_need([claim(p.shape, snapshot.fleet.largest_gpu) for p in pods])
-        return gates.capacity(self._scratch.accounts, snapshot, team.workload, need)
+        single = len(pods) == 1 and not pods[0].shape.gpu_memory
+        # What a cycle has counted once it need not count again.
+        need = self._scratch.claim(pods[0]) if single else gates.to_start(snapshot, pods)
+        return gates.bound(self._scratch.accounts, snapshot, team.workload, need)
 
     def start(self, team: Team, pods: Sequence[Pod]) -> Steps:
         """Bind the pods where all have room now, else promise all of them their places; False changes nothing."""
@@ -113,4 +111,4 @@ class Starter:
         if not pod.shape.gpu_memory:
             return False
         need = self._scratch.claim(pod, node)
-        return gates.capacity(self._scratch.accounts, self._scratch.snapshot, team.workload, need) is not None
+        return gates.bound(self._scratch.accounts, self._scratch.snapshot, team.workload, need) is not None

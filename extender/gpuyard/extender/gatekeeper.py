@@ -7,10 +7,10 @@ gate is about to look: a refused pod is asked about at almost every event of a b
 from collections.abc import Iterator
 
 from gpuyard.engine import gates
-from gpuyard.engine.accounts import Account, Accounts
+from gpuyard.engine.accounts import Accounts
 from gpuyard.engine.counting import UNUSED
 from gpuyard.engine.gang import Team, starting_chunk
-from gpuyard.engine.model import NOTHING, Amounts, Pod, Queue, State, Workload
+from gpuyard.engine.model import NOTHING, Pod, State, Workload
 from gpuyard.engine.result import Waiting
 from gpuyard.engine.settings import Settings
 from gpuyard.engine.snapshot import Snapshot
@@ -32,15 +32,17 @@ class Gatekeeper:
 
     def refusal(self, snapshot: Snapshot, settings: Settings, workload: Workload, pod: Pod) -> Waiting | None:
         """Why a waiting pod may not start now; None: it may. The snapshot may not have it yet, but never as placed."""
-        accounts = self.accounts(snapshot)
-        team = _team(snapshot, workload, pod)
-        return (
-            gates.admission(snapshot, accounts, settings, workload)
-            or gates.whole(team)
-            or self._capacity(accounts, snapshot, team, pod)
-        )
+        return gates.refusal(self.question(snapshot, settings, workload, pod))
 
-    def _capacity(self, accounts: Accounts, snapshot: Snapshot, team: Team, pod: Pod) -> Waiting | None:
+    def question(self, snapshot: Snapshot, settings: Settings, workload: Workload, pod: Pod) -> gates.Question:
+        """What the gates are asked about a waiting pod, with accounts that are up to date on its queue's way up."""
+        team = _team(snapshot, workload, pod)
+        self._count(snapshot, team, pod)
+        return gates.Question(snapshot, self.accounts(snapshot), settings, team, _chunk(team, pod))
+
+    def _count(self, snapshot: Snapshot, team: Team, pod: Pod) -> None:
+        """Bring the accounts on a queue's way up to date, with what is kept for others."""
+        accounts = self.accounts(snapshot)
         path = accounts.path(team.workload.queue or "")
         for account in path:
             use = snapshot.use.get(account.name, UNUSED)
@@ -49,7 +51,6 @@ class Gatekeeper:
             for account in accounts.path(queue):
                 if account in path:
                     account.add(amounts, fixed=fixed)
-        return gates.capacity(accounts, snapshot, team.workload, _need(snapshot, team, pod))
 
     def _promised(self, team: Team) -> Iterator[Share]:
         """What is promised to others than these."""
@@ -69,17 +70,8 @@ class Gatekeeper:
         """The queues' accounts, without fair shares; only those on the way up from a pod asked about are up to date."""
         if snapshot.queues is not self._queues:
             self._queues = snapshot.queues
-            rooted = [queue for name, queue in snapshot.queues.items() if _has_root(snapshot, name)]
-            self._accounts = Accounts({queue.name: _account(queue) for queue in rooted})
+            self._accounts = Accounts.without_shares(snapshot)
         return self._accounts
-
-
-def _has_root(snapshot: Snapshot, name: str) -> bool:
-    return not snapshot.queues[snapshot.path(name)[-1]].parent
-
-
-def _account(queue: Queue) -> Account:
-    return Account(name=queue.name, parent=queue.parent, quota=queue.quota, limit=queue.limit)
 
 
 def _team(snapshot: Snapshot, workload: Workload, pod: Pod) -> Team:
@@ -93,11 +85,10 @@ def _team(snapshot: Snapshot, workload: Workload, pod: Pod) -> Team:
     return Team(workload, pods, active)
 
 
-def _need(snapshot: Snapshot, team: Team, pod: Pod) -> Amounts:
+def _chunk(team: Team, pod: Pod) -> list[Pod]:
     """What starts with this pod: what its gang is short of, or the pod alone."""
     chunk = starting_chunk(team, _waits)
-    together = chunk if pod in chunk else [pod, *chunk[1:]]
-    return gates.chunk_need([snapshot.claim_of(one) for one in together])
+    return chunk if pod in chunk else [pod, *chunk[1:]]
 
 
 def _waits(pod: Pod) -> bool:

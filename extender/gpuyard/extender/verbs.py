@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import NamedTuple, TypeVar
 
+from gpuyard.engine import gates
 from gpuyard.engine.model import Promise, Workload
 from gpuyard.engine.result import Clearing, Reason, Waiting
 from gpuyard.engine.sentences import sentence
@@ -163,14 +164,36 @@ class Verbs:
     def _choose(self, asked: Asked) -> Grant | Refusal:
         """The best of the offered nodes that have room in truth."""
         space = Space(asked.snapshot, self._ledger, asked.seen.pod)
-        roomy = self._best(asked, None if space.sees_all else space.fits)
+        roomy = self._best(asked, self._suits(asked, space))
         if asked.offered and not roomy:
-            return _because(Waiting(Reason.PROMISED_TO_OTHER if space.is_kept(asked.offered) else Reason.NO_NODE_FITS))
+            return _because(self._crowded(asked, space))
         if not self._keeps_empty(asked.seen):
             return Grant(nodes=roomy)
         used = self._best(asked, lambda node: space.is_in_use(node) and space.fits(node))
         # The planner rather moves others than that an empty node is opened.
         return Grant(nodes=used) if used else _because(Waiting(Reason.RECLAIM_IN_PROGRESS))
+
+    def _suits(self, asked: Asked, space: Space) -> Callable[[str], bool] | None:
+        """Which nodes may be answered, if not all that are offered."""
+        question = self._question(asked)
+        if question is None:
+            return None if space.sees_all else space.fits
+        return lambda node: space.fits(node) and gates.bound_on(question, asked.seen.pod, node) is None
+
+    def _question(self, asked: Asked) -> gates.Question | None:
+        """What the gates are asked once more on each node: about a governed pod that asks for GPU memory."""
+        workload, pod = asked.seen.workload, asked.seen.pod
+        if workload is None or not workload.governed or not pod.shape.gpu_memory:
+            return None
+        return self._gatekeeper.question(asked.snapshot, self._config().engine, workload, pod)
+
+    def _crowded(self, asked: Asked, space: Space) -> Waiting:
+        """Why none of the offered nodes may be answered."""
+        if (question := self._question(asked)) and (roomy := self._best(asked, space.fits)):
+            bound = gates.bound_on(question, asked.seen.pod, roomy[0])
+            if bound is not None:
+                return bound
+        return Waiting(Reason.PROMISED_TO_OTHER if space.is_kept(asked.offered) else Reason.NO_NODE_FITS)
 
     def _best(self, asked: Asked, suits: Callable[[str], bool] | None) -> tuple[str, ...]:
         most = self._config().filter.max_nodes

@@ -12,6 +12,7 @@ import msgspec
 from gpuyard.engine import gates, reasons
 from gpuyard.engine.accounts import Accounts
 from gpuyard.engine.counting import UNUSED
+from gpuyard.engine.gang import Team
 from gpuyard.engine.model import Pod, Workload
 from gpuyard.engine.plan import Cycle
 from gpuyard.engine.result import Waiting
@@ -79,7 +80,8 @@ class WaitingRoom:
         """Tell those who wait although no queue of ours decides about them: they are in no cycle."""
         before, self._strangers = self._strangers, {}
         for pod, workload in _strangers(snapshot, settings):
-            why = gates.admission(snapshot, Accounts({}), settings, workload)
+            question = gates.Question(snapshot, Accounts({}), settings, Team(workload, (pod,), {}))
+            why = gates.refusal(question, gates.IN_LINE)
             if why is not None:
                 self._strangers[pod.uid] = self._hear(pod, why, before.get(pod.uid))
 
