@@ -45,10 +45,6 @@ class Offers:
         self._lists: dict[frozenset[str], _List] = {}
         """The one that was offered longest ago first."""
 
-    def __len__(self) -> int:
-        """How many pods have an offer."""
-        return len(self._offers)
-
     def put(self, pod: Pod, nodes: Collection[str], at: float) -> None:
         """kube-scheduler offers these nodes to this pod."""
         found = self._list_of(frozenset(nodes))
