@@ -20,7 +20,9 @@ NAMESPACE = "team-a"
 ANN = "--as=ann"
 """She may create and change pods, PodGroups and what pods are made from, and use queue `a` in one namespace."""
 ED = "--as=ed"
-"""He has the role `edit` in that namespace."""
+"""He has the role `edit` in that namespace, and may use every queue and every priority class there."""
+NODE = ("--as=system:node:node-1", "--as-group=system:nodes", "--subresource=status")
+"""A kubelet, which writes the status of pods."""
 EXTENDER = "--as=system:serviceaccount:gpuyard:gpuyard-extender"
 BINDER = "--as=system:serviceaccount:kai-scheduler:binder"
 
@@ -54,9 +56,23 @@ items:
     roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: use-a}
     subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: ann}]
   - apiVersion: rbac.authorization.k8s.io/v1
+    kind: ClusterRole
+    metadata: {name: report}
+    rules: [{apiGroups: [""], resources: [pods/status], verbs: [get, patch]}]
+  - apiVersion: rbac.authorization.k8s.io/v1
+    kind: ClusterRoleBinding
+    metadata: {name: report}
+    roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: report}
+    subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: system:nodes}]
+  - apiVersion: rbac.authorization.k8s.io/v1
     kind: RoleBinding
     metadata: {name: edit, namespace: team-a}
     roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: edit}
+    subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: ed}]
+  - apiVersion: rbac.authorization.k8s.io/v1
+    kind: RoleBinding
+    metadata: {name: use-every-queue, namespace: team-a}
+    roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: gpuyard-use-every-queue}
     subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: ed}]
 """
 

@@ -1,4 +1,4 @@
-"""Who may use a queue or a priority class: rights, checked by the real API server in pods, PodGroups and pod templates."""
+"""Who may use a queue or a priority class: rights that the real API server checks in pods, PodGroups and templates."""
 
 from __future__ import annotations
 
@@ -65,15 +65,15 @@ def test_a_right_in_one_namespace_is_none_in_another(cluster: Cluster) -> None:
     assert "may not use queue a from namespace elsewhere" in refused(cluster, pod("a"), namespace="elsewhere")
 
 
-def granted(queue: str) -> str:
-    """What gives Ann a right to a queue in every namespace."""
+def granted(name: str, resource: str = "queues", group: str = "scheduling.run.ai") -> str:
+    """What gives Ann a right to a queue, or to something else, in every namespace."""
     rbac = "rbac.authorization.k8s.io"
-    rule = {"apiGroups": ["scheduling.run.ai"], "resources": ["queues"], "resourceNames": [queue], "verbs": ["use"]}
-    common = {"apiVersion": f"{rbac}/v1", "metadata": {"name": f"use-{queue}"}}
+    rule = {"apiGroups": [group], "resources": [resource], "resourceNames": [name], "verbs": ["use"]}
+    common = {"apiVersion": f"{rbac}/v1", "metadata": {"name": f"use-{name}"}}
     role = common | {"kind": "ClusterRole", "rules": [rule]}
     binding = common | {
         "kind": "ClusterRoleBinding",
-        "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": f"use-{queue}"},
+        "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": f"use-{name}"},
         "subjects": [{"apiGroup": rbac, "kind": "User", "name": "ann"}],
     }
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": [role, binding]})
@@ -231,10 +231,10 @@ def test_everybody_may_use_the_shipped_classes(cluster: Cluster, name: str) -> N
 
 @pytest.mark.row("X-58", case="granted")
 def test_a_user_with_the_right_may_name_a_class_by_label(cluster: Cluster) -> None:
-    cluster.kubectl("create", "clusterrole", "soon", "--verb=use", "--resource=priorityclasses", "--resource-name=soon")
-    cluster.kubectl("create", "rolebinding", "soon", "--clusterrole=soon", "--user=ann", "--namespace", NAMESPACE)
+    assert "may not use PriorityClass soon" in refused(cluster, classed(pod("a"), label="soon"))
+    cluster.kubectl("apply", "-f", "-", stdin=granted("soon", "priorityclasses", "scheduling.k8s.io"))
     eventually(lambda: refused(cluster, classed(pod("a"), label="soon")) == "", within=60)
-    assert "may not use PriorityClass soon" in refused(cluster, classed(pod(""), label="soon"), namespace="elsewhere")
+    assert refused(cluster, group("a", priorityClassName="soon")) == ""
 
 
 @pytest.mark.row("X-58", case="controller")

@@ -13,6 +13,7 @@ from tests.cluster.admitting import (
     EXTENDER,
     MADE_FROM,
     NAMESPACE,
+    NODE,
     Json,
     annotations,
     create,
@@ -92,10 +93,10 @@ def test_a_placed_pod_cannot_be_given_another_owner(cluster: Cluster) -> None:
 
 @pytest.mark.row("X-51")
 def test_a_refusal_names_the_key_the_pod_its_node_and_the_remedy(cluster: Cluster) -> None:
-    said = unchangeable(cluster, "pod/placed", labels({"kai.scheduler/queue": "c"}), ANN)
+    said = unchangeable(cluster, "pod/placed", labels({"kai.scheduler/queue": "c"}))
     assert (
-        "label kai.scheduler/queue of pod team-a/placed may not be added, changed or removed, because the pod is on node "
-        "node-1 and counts in its queue as it was when it got that node; delete the pod and create it again with the "
+        "label kai.scheduler/queue of pod team-a/placed may not be added, changed or removed, because the pod is on "
+        "node node-1 and counts in its queue as it was when it got that node; delete the pod and create it again with the "
         "values that it should have"
     ) in said
 
@@ -128,10 +129,9 @@ def spoken_of(refusal: str) -> set[str]:
 
 
 @pytest.mark.row("X-52", case="status")
-def test_the_status_of_a_placed_pod_is_no_way_to_write_its_labels(cluster: Cluster) -> None:
-    attempt = labels({"kai.scheduler/queue": "c"})
-    said = unchangeable(cluster, "pod/placed", attempt, "--subresource=status")
-    assert "label kai.scheduler/queue of pod team-a/placed may not" in said
+def test_the_status_of_a_placed_pod_is_no_way_to_write_its_keys(cluster: Cluster) -> None:
+    said = unchangeable(cluster, "pod/placed", annotations({"gpu-fraction": "0.1"}), *NODE)
+    assert "annotation gpu-fraction of pod team-a/placed may not" in said
 
 
 # --- who may ---
@@ -186,8 +186,7 @@ def test_a_key_that_is_written_again_with_its_value_is_no_change(cluster: Cluste
 @pytest.mark.row("X-54", case="status")
 def test_the_node_goes_on_to_report_the_status_of_its_pods(cluster: Cluster) -> None:
     status = {"status": {"conditions": [{"type": "example.com/seen", "status": "True"}]}}
-    node = ("--subresource=status", "--as=system:node:node-1", "--as-group=system:nodes")
-    assert unchangeable(cluster, "pod/full", status, *node) == ""
+    assert unchangeable(cluster, "pod/full", status, *NODE) == ""
     phases = cluster.kubectl("get", "pods", "full", "bare", "-o", "jsonpath={.items[*].status.phase}", "-n", NAMESPACE)
     assert phases.split() == ["Running", "Running"]
 
@@ -230,8 +229,8 @@ def groups(cluster: Cluster) -> None:
 def test_a_pod_group_keeps_its_queue_priority_and_preemptibility(cluster: Cluster, field: str) -> None:
     said = unchangeable(cluster, f"{GROUP}/whole", {"spec": {field: OTHERS[field]}}, ANN)
     assert (
-        f"spec.{field} of PodGroup team-a/whole may not be added, changed or removed, because its running pods count by "
-        "it; delete the PodGroup and create it again with the values that it should have"
+        f"spec.{field} of PodGroup team-a/whole may not be added, changed or removed, because its running pods count "
+        "by it; delete the PodGroup and create it again with the values that it should have"
     ) in said
 
 
