@@ -12,6 +12,8 @@ from gpuyard.sandbox.rendering import MANIFESTS
 from tests.mock.daemons import eventually
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from gpuyard.sandbox import Cluster
 
 Json = dict[str, Any]
@@ -145,7 +147,7 @@ def controlled(kind: str, version: str, queue: str, **spec: object) -> Json:
     return {"apiVersion": version, "kind": kind, "metadata": {"generateName": "w-"}, "spec": spec}
 
 
-MADE_FROM = {
+MADE_FROM: Mapping[str, Callable[..., Json]] = {
     "Job": job,
     "CronJob": cron_job,
     "Deployment": partial(controlled, "Deployment", "apps/v1"),
@@ -180,14 +182,14 @@ def named(thing: Json, name: str) -> Json:
     return thing | {"metadata": meta | {"name": name}}
 
 
-def labels(values: dict[str, str | None]) -> Json:
+def labels(values: Mapping[str, str | None]) -> Json:
     """A patch of labels; None removes one."""
-    return {"metadata": {"labels": values}}
+    return {"metadata": {"labels": {**values}}}
 
 
-def annotations(values: dict[str, str | None]) -> Json:
+def notes(values: Mapping[str, str | None]) -> Json:
     """A patch of annotations; None removes one."""
-    return {"metadata": {"annotations": values}}
+    return {"metadata": {"annotations": {**values}}}
 
 
 # --- attempts ---

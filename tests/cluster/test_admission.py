@@ -17,13 +17,13 @@ from tests.cluster.admitting import (
     MADE_FROM,
     NAMESPACE,
     Json,
-    annotations,
     classed,
     create,
     group,
     job,
     labels,
     named,
+    notes,
     pod,
     refused,
     unchangeable,
@@ -130,7 +130,7 @@ def waiting(cluster: Cluster) -> str:
 
 
 def test_who_changes_something_else_of_a_pod_needs_no_right(cluster: Cluster, waiting: str) -> None:
-    assert unchangeable(cluster, waiting, annotations({"note": "x"}), ANN) == ""
+    assert unchangeable(cluster, waiting, notes({"note": "x"}), ANN) == ""
 
 
 def test_a_pod_cannot_be_taken_into_a_queue_later(cluster: Cluster, waiting: str) -> None:
@@ -281,17 +281,24 @@ def typed(cluster: Cluster, folder: Path, script: str) -> str:
     return done.stdout
 
 
+def followed(cluster: Cluster, folder: Path, section: str) -> str:
+    """What the last command of a section of the document prints last."""
+    said = ""
+    for block in (each for each in blocks(DOCS / "security.md") if each.section == section):
+        if block.language == "yaml":
+            (folder / block.file).write_text(block.text)
+        elif block.language == "sh":
+            said = typed(cluster, folder, block.text)
+    return said.splitlines()[-1]
+
+
 def test_the_document_can_be_followed(cluster: Cluster, tmp_path: Path) -> None:
     (tmp_path / "manifests").symlink_to(MANIFESTS)
-    said = []
-    for block in (each for each in blocks(DOCS / "security.md") if each.section == "Who may use a queue"):
-        if block.language == "yaml":
-            (tmp_path / block.file).write_text(block.text)
-        elif block.language == "sh":
-            said.append(typed(cluster, tmp_path, block.text))
-    assert said[-1].splitlines()[-1] == "yes"
-    with pytest.raises(SandboxError):
-        cluster.kubectl("auth", "can-i", "use", "queues.scheduling.run.ai/vision", "--as=ann", "--namespace", "default")
+    assert followed(cluster, tmp_path, "Who may use a queue") == "yes"
+    assert followed(cluster, tmp_path, "Priority by label") == "yes"
+    for right in ("queues.scheduling.run.ai/vision", "priorityclasses.scheduling.k8s.io/urgent"):
+        with pytest.raises(SandboxError):
+            cluster.kubectl("auth", "can-i", "use", right, "--as=ann", "--namespace", "default")
 
 
 def test_the_document_shows_the_sentence_that_is_said(cluster: Cluster) -> None:

@@ -15,11 +15,11 @@ from tests.cluster.admitting import (
     NAMESPACE,
     NODE,
     Json,
-    annotations,
     create,
     group,
     labels,
     named,
+    notes,
     pod,
     unchangeable,
     wait_for_node,
@@ -74,7 +74,7 @@ def test_the_queue_label_of_a_placed_pod_cannot_be_removed(cluster: Cluster) -> 
 @pytest.mark.row("X-50", case="fraction")
 @pytest.mark.parametrize("fraction", ["0.001", "NaN"])
 def test_a_placed_pod_cannot_be_made_to_count_a_part_of_its_gpus(cluster: Cluster, fraction: str) -> None:
-    said = unchangeable(cluster, "pod/placed", annotations({"gpu-fraction": fraction}))
+    said = unchangeable(cluster, "pod/placed", notes({"gpu-fraction": fraction}))
     assert "annotation gpu-fraction of pod team-a/placed may not" in said
 
 
@@ -96,8 +96,8 @@ def test_a_refusal_names_the_key_the_pod_its_node_and_the_remedy(cluster: Cluste
     said = unchangeable(cluster, "pod/placed", labels({"kai.scheduler/queue": "c"}))
     assert (
         "label kai.scheduler/queue of pod team-a/placed may not be added, changed or removed, because the pod is on "
-        "node node-1 and counts in its queue as it was when it got that node; delete the pod and create it again with the "
-        "values that it should have"
+        "node node-1 and counts in its queue as it was when it got that node; delete the pod and create it again with "
+        "the values that it should have"
     ) in said
 
 
@@ -106,20 +106,20 @@ def test_a_refusal_names_the_key_the_pod_its_node_and_the_remedy(cluster: Cluste
 
 @pytest.mark.row("X-52", case="added")
 def test_no_key_that_counts_can_be_added_to_a_placed_pod(cluster: Cluster) -> None:
-    assert spoken_of(unchangeable(cluster, "pod/bare", labels({**FULL}))) == ALL_LABELS
-    assert spoken_of(unchangeable(cluster, "pod/bare", annotations({**NOTES}))) == ALL_NOTES
+    assert spoken_of(unchangeable(cluster, "pod/bare", labels(FULL))) == ALL_LABELS
+    assert spoken_of(unchangeable(cluster, "pod/bare", notes(NOTES))) == ALL_NOTES
 
 
 @pytest.mark.row("X-52", case="changed")
 def test_no_key_that_counts_can_be_changed_in_a_placed_pod(cluster: Cluster) -> None:
     assert spoken_of(unchangeable(cluster, "pod/full", labels(dict.fromkeys(FULL, "y")))) == ALL_LABELS
-    assert spoken_of(unchangeable(cluster, "pod/full", annotations(dict.fromkeys(NOTES, "2")))) == ALL_NOTES
+    assert spoken_of(unchangeable(cluster, "pod/full", notes(dict.fromkeys(NOTES, "2")))) == ALL_NOTES
 
 
 @pytest.mark.row("X-52", case="removed")
 def test_no_key_that_counts_can_be_removed_from_a_placed_pod(cluster: Cluster) -> None:
     assert spoken_of(unchangeable(cluster, "pod/full", labels(dict.fromkeys(FULL)))) == ALL_LABELS
-    assert spoken_of(unchangeable(cluster, "pod/full", annotations(dict.fromkeys(NOTES)))) == ALL_NOTES
+    assert spoken_of(unchangeable(cluster, "pod/full", notes(dict.fromkeys(NOTES)))) == ALL_NOTES
 
 
 def spoken_of(refusal: str) -> set[str]:
@@ -130,7 +130,7 @@ def spoken_of(refusal: str) -> set[str]:
 
 @pytest.mark.row("X-52", case="status")
 def test_the_status_of_a_placed_pod_is_no_way_to_write_its_keys(cluster: Cluster) -> None:
-    said = unchangeable(cluster, "pod/placed", annotations({"gpu-fraction": "0.1"}), *NODE)
+    said = unchangeable(cluster, "pod/placed", notes({"gpu-fraction": "0.1"}), *NODE)
     assert "annotation gpu-fraction of pod team-a/placed may not" in said
 
 
@@ -171,7 +171,7 @@ def test_controllers_adopt_placed_pods_and_the_garbage_collector_releases_them(c
 @pytest.mark.row("X-54", case="metadata")
 @pytest.mark.parametrize(
     "patch",
-    [labels({"stage": "two"}), annotations({"note": "x"}), annotations({"gpuyard.io/poke": "1.5"})],
+    [labels({"stage": "two"}), notes({"note": "x"}), notes({"gpuyard.io/poke": "1.5"})],
     ids=["label", "annotation", "poke"],
 )
 def test_other_labels_and_annotations_of_a_placed_pod_may_change(cluster: Cluster, patch: Json) -> None:
@@ -197,7 +197,7 @@ def test_the_node_goes_on_to_report_the_status_of_its_pods(cluster: Cluster) -> 
     [
         labels(dict.fromkeys(FULL)),
         labels({"kai.scheduler/preemptibility": "non-preemptible"}),
-        annotations({"gpu-fraction": "0.5"}),
+        notes({"gpu-fraction": "0.5"}),
         owned(),
     ],
     ids=["labels", "preemptibility", "fraction", "owner"],
