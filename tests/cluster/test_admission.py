@@ -16,6 +16,7 @@ from tests.cluster.admitting import (
     EXTENDER,
     MADE_FROM,
     NAMESPACE,
+    NODE,
     Json,
     classed,
     create,
@@ -136,6 +137,12 @@ def test_who_changes_something_else_of_a_pod_needs_no_right(cluster: Cluster, wa
 def test_a_pod_cannot_be_taken_into_a_queue_later(cluster: Cluster, waiting: str) -> None:
     assert "may not use queue c from" in unchangeable(cluster, waiting, labels({"kai.scheduler/queue": "c"}), ANN)
     assert unchangeable(cluster, waiting, labels({"kai.scheduler/queue": "a"}), ANN) == ""
+
+
+def test_the_status_of_a_pod_is_no_way_to_name_a_queue_or_a_class(cluster: Cluster, waiting: str) -> None:
+    assert "may not use queue c from" in unchangeable(cluster, waiting, labels({"kai.scheduler/queue": "c"}), *NODE)
+    urgent = labels({"priorityClassName": "urgent"})
+    assert "may not use PriorityClass urgent" in unchangeable(cluster, waiting, urgent, *NODE)
 
 
 # --- spec.nodeName ---

@@ -15,6 +15,7 @@ from tests.cluster.admitting import (
     NAMESPACE,
     NODE,
     Json,
+    carrier,
     create,
     group,
     labels,
@@ -155,11 +156,13 @@ def owners(cluster: Cluster, name: str) -> list[str]:
 
 @pytest.mark.row("X-53", case="controllers")
 def test_controllers_adopt_placed_pods_and_the_garbage_collector_releases_them(cluster: Cluster) -> None:
-    orphan = named(pod("a"), "orphan")
-    orphan["metadata"]["labels"]["app"] = "x"
+    orphan, app = named(pod("a"), "orphan"), {"app": "orphan"}
+    adopting = named(MADE_FROM["ReplicaSet"]("a", replicas=1, selector={"matchLabels": app}), "adopting")
+    for labelled in (orphan, carrier(adopting)):
+        labelled["metadata"]["labels"] |= app
     create(cluster, orphan)
     wait_for_node(cluster, "orphan")
-    create(cluster, named(MADE_FROM["ReplicaSet"]("a", replicas=1), "adopting"))
+    create(cluster, adopting)
     eventually(lambda: owners(cluster, "orphan") == ["adopting"], within=60)
     cluster.kubectl("delete", "replicaset", "adopting", "--cascade=orphan", "--namespace", NAMESPACE)
     eventually(lambda: owners(cluster, "orphan") == [], within=60)
