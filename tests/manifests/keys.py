@@ -5,14 +5,14 @@ from __future__ import annotations
 import msgspec
 from gpuyard.engine.kube import gangs, objects, pods, workloads
 
-NO_LABELS_OF_PODS = {pods.GPU_RESOURCE}
-"""A resource that containers ask for."""
+RESOURCES = {pods.GPU_RESOURCE}
+"""What containers ask for: not labels."""
 
 LABELS = {
     value
     for module in (gangs, pods, workloads)
     for name, value in vars(module).items()
-    if name.isupper() and isinstance(value, str) and value not in NO_LABELS_OF_PODS
+    if name.isupper() and isinstance(value, str) and value not in RESOURCES
 } | {key for key, _ in pods.LEADERS}
 """The labels that are read of pods."""
 
