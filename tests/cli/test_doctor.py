@@ -168,8 +168,9 @@ def alteration(folder: Path, changed: str | None) -> list[Json]:
 
 @pytest.mark.row("X-61", case="named")
 def test_a_running_pod_that_was_changed_is_named_with_its_keys(tmp_path: Path) -> None:
-    [told] = alteration(tmp_path, '{"count": 1, "named": {"team-a/p": "queue, preemptibility"}}')
-    assert (told["status"], told["seen"].rpartition(": ")[2]) == ("warn", "team-a/p (queue, preemptibility)")
+    [told] = alteration(tmp_path, '{"count": 1, "named": {"team-a/p": ["gpu-fraction", "kai.scheduler/queue"]}}')
+    assert told["status"] == "warn"
+    assert told["seen"].endswith(": team-a/p (gpu-fraction, kai.scheduler/queue)")
     assert "manifests/overlays/admission" in told["remedy"]
 
 
@@ -181,7 +182,7 @@ def test_where_no_running_pod_was_changed_all_is_well(tmp_path: Path) -> None:
 
 @pytest.mark.row("X-61", case="many")
 def test_of_many_changed_pods_the_first_few_are_named_and_all_are_counted() -> None:
-    told = alterations.found(ChangedPods(150, {f"team-a/p{number:02}": "queue" for number in range(100)}))
+    told = alterations.found(ChangedPods(150, {f"team-a/p{number:02}": ("queue",) for number in range(100)}))
     assert ": team-a/p00 (queue), team-a/p01 (queue), " in told.seen
     assert told.seen.endswith(", team-a/p04 (queue) and 145 more")
 

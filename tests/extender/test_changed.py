@@ -7,15 +7,17 @@ import pytest
 from gpuyard.extender.changed import NAMED, ChangedPods, ChangedPodsCollector
 from prometheus_client import CollectorRegistry, generate_latest
 
-MANY = {f"team-a/p{number:03}": "queue" for number in reversed(range(NAMED + 20))}
+Altered = dict[str, tuple[str, ...]]
+MANY: Altered = {f"team-a/p{number:03}": ("kai.scheduler/queue",) for number in reversed(range(NAMED + 20))}
 
 
-def read(altered: dict[str, str]) -> ChangedPods:
+def read(altered: Altered) -> ChangedPods:
     return msgspec.json.decode(ChangedPodsCollector(lambda: altered).page(), type=ChangedPods)
 
 
 def test_a_changed_pod_is_named_with_what_differs() -> None:
-    assert read({"team-a/p": "queue, preemptibility"}) == ChangedPods(1, {"team-a/p": "queue, preemptibility"})
+    altered: Altered = {"team-a/p": ("gpu-fraction", "kai.scheduler/queue")}
+    assert read(altered) == ChangedPods(1, altered)
 
 
 @pytest.mark.row("X-62")
@@ -27,7 +29,7 @@ def test_all_changed_pods_are_counted_and_the_first_hundred_are_named() -> None:
 
 @pytest.mark.row("X-62")
 def test_the_metric_counts_them_as_they_are_now_and_names_none() -> None:
-    altered: dict[str, str] = {}
+    altered: Altered = {}
     made = CollectorRegistry()
     made.register(ChangedPodsCollector(lambda: altered))
     assert made.get_sample_value("gpuyard_changed_pods") == 0

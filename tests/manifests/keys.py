@@ -5,14 +5,14 @@ from __future__ import annotations
 import msgspec
 from gpuyard.engine.kube import gangs, objects, pods, workloads
 
-RESOURCES = {pods.GPU_RESOURCE}
-"""What containers ask for: not labels."""
+NO_LABELS = {pods.GPU_RESOURCE, gangs.DEFAULT_PART}
+"""A resource and the name of a sub-group."""
 
 LABELS = {
     value
     for module in (gangs, pods, workloads)
     for name, value in vars(module).items()
-    if name.isupper() and isinstance(value, str) and value not in RESOURCES
+    if name.isupper() and isinstance(value, str) and value not in NO_LABELS
 } | {key for key, _ in pods.LEADERS}
 """The labels that are read of pods."""
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 import yaml
+from gpuyard.engine.kube.placed import FIXED_ANNOTATIONS, FIXED_LABELS
+from gpuyard.engine.kube.pods import GPU_GROUP
 from gpuyard.engine.kube.workloads import CLASSES
 from gpuyard.sandbox.rendering import MANIFESTS
 
@@ -47,6 +49,12 @@ def test_the_overlay_protects_each_key_that_the_engine_reads(policy: str, variab
 @pytest.mark.parametrize("key", ["kai.scheduler/queue", "pod-group-name", "ray.io/node-type", "runai-gpu-group"])
 def test_the_keys_of_the_engine_are_found(key: str) -> None:
     assert key in LABELS | ANNOTATIONS
+
+
+@pytest.mark.row("X-60")
+def test_all_that_the_extender_fixes_is_protected_so_that_a_restart_finds_the_same() -> None:
+    assert set(listed("gpuyard-placed-pods", "labels")) >= FIXED_LABELS | {GPU_GROUP}
+    assert set(listed("gpuyard-placed-pods", "annotations")) >= FIXED_ANNOTATIONS
 
 
 def test_every_policy_is_bound_and_denies() -> None:

@@ -26,7 +26,7 @@ def found(told: ChangedPods) -> Finding:
     """What the extender tells, in a sentence."""
     if not told.count:
         return Finding(COUNTED, Status.OK, "no running pod has other keys than those it is counted with")
-    named = [f"{pod} ({keys})" for pod, keys in list(told.named.items())[:_NAMED]]
+    named = [f"{pod} ({', '.join(keys)})" for pod, keys in list(told.named.items())[:_NAMED]]
     rest = f" and {told.count - len(named)} more" if told.count > len(named) else ""
     seen = f"pods that changed after they got their nodes, and are counted as before: {', '.join(named)}{rest}"
     return Finding(COUNTED, Status.WARN, seen, _REMEDY)

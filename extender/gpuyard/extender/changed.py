@@ -1,6 +1,6 @@
 """Running pods whose keys were changed behind the ledger's back: how many there are, and which."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -17,14 +17,14 @@ class ChangedPods(msgspec.Struct, frozen=True):
     """The page: all are counted, some are named."""
 
     count: int
-    named: dict[str, str]
-    """What differs, by the key of the pod."""
+    named: dict[str, tuple[str, ...]]
+    """The keys that differ, by pod."""
 
 
 class ChangedPodsCollector(Collector):
-    """Looks at each request; `altered` gives what differs between a pod and what the ledger holds, by the pod's key."""
+    """Looks at each request; `altered` gives the keys by which pods with a node say something else than what counts."""
 
-    def __init__(self, altered: Callable[[], Mapping[str, str]]) -> None:
+    def __init__(self, altered: Callable[[], Mapping[str, Sequence[str]]]) -> None:
         self._altered = altered
 
     def collect(self) -> Iterator[Metric]:
@@ -35,5 +35,5 @@ class ChangedPodsCollector(Collector):
     def page(self) -> bytes:
         """The page as JSON."""
         altered = self._altered()
-        named = {key: altered[key] for key in sorted(altered)[:NAMED]}
+        named = {pod: tuple(altered[pod]) for pod in sorted(altered)[:NAMED]}
         return msgspec.json.encode(ChangedPods(len(altered), named))
