@@ -8,12 +8,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from gpuyard.cli import bypass, scraping, wiring
+from gpuyard.cli import alterations, bypass, scraping, wiring
 from gpuyard.cli.findings import Finding
 from gpuyard.cli.patient import Patient, examined
 from gpuyard.common.kube.access import Access
 from gpuyard.common.kube.client import Client
 from gpuyard.common.kube.errors import UnreachableError
+from gpuyard.extender.changed import PAGE, ChangedPods
 
 from tests.cli.cluster import cluster
 from tests.cli.serving import serving
@@ -89,10 +90,15 @@ def test_a_cluster_without_gpus_is_told_where_some_can_be_had(tmp_path: Path) ->
 
 
 @contextmanager
-def probes(page: str, other: str = "ok\n") -> Iterator[str]:
-    """The address of an extender that is ready and has this page of metrics; what it answers to all else."""
+def probes(page: str, other: str = "ok\n", changed: str | None = None) -> Iterator[str]:
+    """The address of an extender that is ready and has this page of metrics; what it answers to all else.
+
+    `changed` is its page of changed pods; None: it is an older one without that page.
+    """
 
     def answered(path: str) -> tuple[int, bytes]:
+        if path == f"/{PAGE}":
+            return (404, b"") if changed is None else (200, changed.encode())
         return 200, (page if path == "/metrics" else other).encode()
 
     with serving(answered) as port:
@@ -148,6 +154,45 @@ def test_a_prometheus_that_has_the_metrics_is_well(tmp_path: Path) -> None:
         told = findings(ask(tmp_path, "--extender", url, "--prometheus", url, "-o", "json", given=(plain(),)))
     [found] = [each for each in told if each["check"] == scraping.SCRAPED]
     assert (found["status"], found["seen"]) == ("ok", f"{url} has those of 2 extenders")
+
+
+# --- pods that were changed while they ran ---
+
+
+def alteration(folder: Path, changed: str | None) -> list[Json]:
+    """What is found where the extender has this page of changed pods."""
+    with probes(page(3, MORNING), changed=changed) as url:
+        told = findings(ask(folder, "--extender", url, "-o", "json", given=(plain(),)))
+    return [each for each in told if each["check"] == alterations.COUNTED]
+
+
+@pytest.mark.row("X-61", case="named")
+def test_a_running_pod_that_was_changed_is_named_with_its_keys(tmp_path: Path) -> None:
+    [told] = alteration(tmp_path, '{"count": 1, "named": {"team-a/p": ["gpu-fraction", "kai.scheduler/queue"]}}')
+    assert told["status"] == "warn"
+    assert told["seen"].endswith(": team-a/p (gpu-fraction, kai.scheduler/queue)")
+    assert "manifests/overlays/admission" in told["remedy"]
+
+
+@pytest.mark.row("X-61", case="none")
+def test_where_no_running_pod_was_changed_all_is_well(tmp_path: Path) -> None:
+    [told] = alteration(tmp_path, '{"count": 0, "named": {}}')
+    assert (told["status"], told["remedy"]) == ("ok", "")
+
+
+@pytest.mark.row("X-61", case="many")
+def test_of_many_changed_pods_the_first_few_are_named_and_all_are_counted() -> None:
+    told = alterations.found(ChangedPods(150, {f"team-a/p{number:02}": ("queue",) for number in range(100)}))
+    assert ": team-a/p00 (queue), team-a/p01 (queue), " in told.seen
+    assert told.seen.endswith(", team-a/p04 (queue) and 145 more")
+
+
+def test_an_extender_without_that_page_is_no_finding(tmp_path: Path) -> None:
+    assert alteration(tmp_path, None) == []
+
+
+def test_a_page_of_changed_pods_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    assert [told["status"] for told in alteration(tmp_path, "<html>")] == ["warn"]
 
 
 # --- a doctor that stumbles ---

@@ -12,6 +12,7 @@ import pytest
 from gpuyard.sandbox import Cluster, SandboxError, Spec, down, up
 from gpuyard.sandbox.demo.stage import set_up
 
+from tests.cluster.admitting import set_up as set_up_admission
 from tests.cluster.yard import Yard
 from tests.grounds import PREFIX, sweep
 
@@ -103,6 +104,18 @@ def unscheduled(yard: Yard) -> Iterator[Yard]:
     yard.cluster.pause("kube-scheduler")
     yield yard
     yard.cluster.resume("kube-scheduler")
+
+
+@pytest.fixture(scope="session")
+def admitting(sandbox_names: Iterator[str]) -> Iterator[Cluster]:
+    """One more sandbox that tests share: with the overlay `admission`, and users with few rights."""
+    name = next(sandbox_names)
+    try:
+        yield set_up_admission(name)
+    except SandboxError as error:
+        pytest.fail(f"ground processes cannot be had: {error}", pytrace=False)
+    finally:
+        down(name)
 
 
 def _up(spec: Spec) -> Cluster:

@@ -1,131 +1,49 @@
-"""Who may use a queue, said by rights and held by the real API server: in pods, in PodGroups, in templates of pods."""
+"""Who may use a queue or a priority class: rights that the real API server checks in pods, PodGroups and templates."""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from gpuyard.sandbox import Cluster, SandboxError, Spec, down, up
+from gpuyard.sandbox import SandboxError
 from gpuyard.sandbox.rendering import MANIFESTS
 
+from tests.cluster.admitting import (
+    ANN,
+    EXTENDER,
+    MADE_FROM,
+    NAMESPACE,
+    NODE,
+    Json,
+    classed,
+    create,
+    group,
+    job,
+    labels,
+    named,
+    notes,
+    pod,
+    refused,
+    unchangeable,
+)
 from tests.documents.blocks import DOCS, blocks
 from tests.mock.daemons import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
+
+    from gpuyard.sandbox import Cluster
 
 pytestmark = [pytest.mark.ground("processes"), pytest.mark.timeout(600)]
 
-Json = dict[str, Any]
-
-NAMESPACE = "team-a"
-RIGHTS = """
-apiVersion: v1
-kind: List
-items:
-  - {apiVersion: v1, kind: Namespace, metadata: {name: team-a}}
-  - {apiVersion: v1, kind: Namespace, metadata: {name: elsewhere}}
-  - apiVersion: rbac.authorization.k8s.io/v1
-    kind: ClusterRole
-    metadata: {name: work}
-    rules:
-      - {apiGroups: [""], resources: [pods, replicationcontrollers], verbs: [create, get, list, patch, update]}
-      - {apiGroups: [apps, batch, scheduling.run.ai], resources: ["*"], verbs: [create, get, list, patch, update]}
-  - apiVersion: rbac.authorization.k8s.io/v1
-    kind: ClusterRole
-    metadata: {name: use-a}
-    rules: [{apiGroups: [scheduling.run.ai], resources: [queues], resourceNames: [a], verbs: [use]}]
-  - apiVersion: rbac.authorization.k8s.io/v1
-    kind: ClusterRoleBinding
-    metadata: {name: work}
-    roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: work}
-    subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: ann}]
-  - apiVersion: rbac.authorization.k8s.io/v1
-    kind: RoleBinding
-    metadata: {name: use-a, namespace: team-a}
-    roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: use-a}
-    subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: ann}]
-"""
-ANN = "--as=ann"
-EXTENDER = "--as=system:serviceaccount:gpuyard:gpuyard-extender"
-
 
 @pytest.fixture(scope="module")
-def cluster(sandbox_names: Iterator[str]) -> Iterator[Cluster]:
-    """A sandbox with the extender's objects, the policies, and Ann, who may use queue `a` in one namespace."""
-    name = next(sandbox_names)
-    try:
-        made = up(Spec(name=name, nodes=1, gpus=4))
-        made.kubectl("apply", "--validate=strict", "-k", str(MANIFESTS / "overlays" / "default-scheduler"))
-        made.kubectl("wait", "--for=condition=established", "--timeout=60s", "crd", "--all")
-        made.kubectl("apply", "-f", "-", stdin=RIGHTS)
-        made.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=60s", "--namespace", NAMESPACE)
-        made.kubectl("apply", "--validate=strict", "-k", str(MANIFESTS / "overlays" / "admission"))
-        eventually(lambda: in_force(made), within=120)
-        yield made
-    except SandboxError as error:
-        pytest.fail(f"ground processes cannot be had: {error}", pytrace=False)
-    finally:
-        down(name)
-
-
-def in_force(cluster: Cluster) -> bool:
-    """Whether both policies act: they do so some seconds after they were applied."""
-    return refused(cluster, pod("b")) != "" and refused(cluster, pod("a", gpus=1, nodeName="node-1")) != ""
-
-
-def pod(queue: str, gpus: int = 0, label: str = "kai.scheduler/queue", **spec: object) -> Json:
-    limits = {"limits": {"nvidia.com/gpu": str(gpus)}} if gpus else {}
-    container = {"name": "main", "image": "x", "resources": limits}
-    meta = {"generateName": "p-", "labels": {label: queue} if queue else {}}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [container], **spec}}
-
-
-def group(queue: str) -> Json:
-    return {
-        "apiVersion": "scheduling.run.ai/v2alpha2",
-        "kind": "PodGroup",
-        "metadata": {"generateName": "g-"},
-        "spec": {"queue": queue, "minMember": 1},
-    }
-
-
-def template(queue: str) -> Json:
-    made = pod(queue)
-    return {"metadata": {"labels": {"app": "x", **made["metadata"]["labels"]}}, "spec": made["spec"]}
-
-
-def job(queue: str, name: str = "") -> Json:
-    made = template(queue)
-    made["spec"]["restartPolicy"] = "Never"
-    meta = {"name": name} if name else {"generateName": "j-"}
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": {"template": made}}
-
-
-def cron_job(queue: str) -> Json:
-    spec = {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": job(queue)["spec"]}}
-    return {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"generateName": "c-"}, "spec": spec}
-
-
-def controlled(kind: str, version: str, queue: str, **spec: object) -> Json:
-    selector: Json = {"app": "x"} if kind == "ReplicationController" else {"matchLabels": {"app": "x"}}
-    spec = {"selector": selector, "template": template(queue), **spec}
-    return {"apiVersion": version, "kind": kind, "metadata": {"generateName": "w-"}, "spec": spec}
-
-
-def refused(cluster: Cluster, thing: Json, who: str = ANN, namespace: str = NAMESPACE) -> str:
-    """Why the API server does not take it; empty: it does."""
-    arguments = ("create", "--dry-run=server", who, "--namespace", namespace, "-f", "-")
-    try:
-        cluster.kubectl(*arguments, stdin=json.dumps(thing))
-    except SandboxError as error:
-        return str(error)
-    return ""
+def cluster(admitting: Cluster) -> Cluster:
+    """Ann may use queue `a` in one namespace."""
+    return admitting
 
 
 SENTENCE = (
@@ -148,15 +66,15 @@ def test_a_right_in_one_namespace_is_none_in_another(cluster: Cluster) -> None:
     assert "may not use queue a from namespace elsewhere" in refused(cluster, pod("a"), namespace="elsewhere")
 
 
-def granted(queue: str) -> str:
-    """What gives Ann a right to a queue in every namespace."""
+def granted(name: str, resource: str = "queues", group: str = "scheduling.run.ai") -> str:
+    """What gives Ann a right to a queue, or to something else, in every namespace."""
     rbac = "rbac.authorization.k8s.io"
-    rule = {"apiGroups": ["scheduling.run.ai"], "resources": ["queues"], "resourceNames": [queue], "verbs": ["use"]}
-    common = {"apiVersion": f"{rbac}/v1", "metadata": {"name": f"use-{queue}"}}
+    rule = {"apiGroups": [group], "resources": [resource], "resourceNames": [name], "verbs": ["use"]}
+    common = {"apiVersion": f"{rbac}/v1", "metadata": {"name": f"use-{name}"}}
     role = common | {"kind": "ClusterRole", "rules": [rule]}
     binding = common | {
         "kind": "ClusterRoleBinding",
-        "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": f"use-{queue}"},
+        "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": f"use-{name}"},
         "subjects": [{"apiGroup": rbac, "kind": "User", "name": "ann"}],
     }
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": [role, binding]})
@@ -184,17 +102,6 @@ def test_a_pod_group_is_asked_about_likewise(cluster: Cluster) -> None:
     assert refused(cluster, group("a")) == ""
 
 
-MADE_FROM = {
-    "Job": job,
-    "CronJob": cron_job,
-    "Deployment": partial(controlled, "Deployment", "apps/v1"),
-    "ReplicaSet": partial(controlled, "ReplicaSet", "apps/v1"),
-    "DaemonSet": partial(controlled, "DaemonSet", "apps/v1"),
-    "StatefulSet": partial(controlled, "StatefulSet", "apps/v1", serviceName="x"),
-    "ReplicationController": partial(controlled, "ReplicationController", "v1"),
-}
-
-
 @pytest.mark.parametrize("make", MADE_FROM.values(), ids=MADE_FROM.keys())
 def test_what_pods_are_made_from_is_no_way_around(cluster: Cluster, make: Any) -> None:  # noqa: ANN401 - builders
     assert SENTENCE in refused(cluster, make("b"))
@@ -216,23 +123,26 @@ def test_the_extender_may_make_a_moved_pod_anew_in_every_queue(cluster: Cluster)
     assert refused(cluster, pod("b"), EXTENDER) == ""
 
 
-@pytest.fixture
-def standing(cluster: Cluster) -> str:
-    """A pod of queue b that somebody with the right has made."""
-    body = pod("b") | {"metadata": {"name": "standing", "labels": {"kai.scheduler/queue": "b"}}}
-    cluster.kubectl("apply", "--namespace", NAMESPACE, "-f", "-", stdin=json.dumps(body))
-    return "standing"
+@pytest.fixture(scope="module")
+def waiting(cluster: Cluster) -> str:
+    """A pod of queue b without a node, created by somebody with the right."""
+    create(cluster, named(pod("b", schedulingGates=[{"name": "example.com/later"}]), "waiting"))
+    return "pod/waiting"
 
 
-def test_who_changes_something_else_of_a_pod_needs_no_right(cluster: Cluster, standing: str) -> None:
-    cluster.kubectl("annotate", "pod", standing, "note=x", "--overwrite", ANN, "--namespace", NAMESPACE)
+def test_who_changes_something_else_of_a_pod_needs_no_right(cluster: Cluster, waiting: str) -> None:
+    assert unchangeable(cluster, waiting, notes({"note": "x"}), ANN) == ""
 
 
-def test_a_pod_cannot_be_taken_into_a_queue_later(cluster: Cluster, standing: str) -> None:
-    relabel = ("label", "pod", standing, "--overwrite", ANN, "--namespace", NAMESPACE)
-    with pytest.raises(SandboxError, match="may not use queue c from"):
-        cluster.kubectl(*relabel, "kai.scheduler/queue=c")
-    cluster.kubectl(*relabel, "kai.scheduler/queue=a")
+def test_a_pod_cannot_be_taken_into_a_queue_later(cluster: Cluster, waiting: str) -> None:
+    assert "may not use queue c from" in unchangeable(cluster, waiting, labels({"kai.scheduler/queue": "c"}), ANN)
+    assert unchangeable(cluster, waiting, labels({"kai.scheduler/queue": "a"}), ANN) == ""
+
+
+def test_the_status_of_a_pod_is_no_way_to_name_a_queue_or_a_class(cluster: Cluster, waiting: str) -> None:
+    assert "may not use queue c from" in unchangeable(cluster, waiting, labels({"kai.scheduler/queue": "c"}), *NODE)
+    urgent = labels({"priorityClassName": "urgent"})
+    assert "may not use PriorityClass urgent" in unchangeable(cluster, waiting, urgent, *NODE)
 
 
 # --- spec.nodeName ---
@@ -269,10 +179,92 @@ def test_all_other_pods_may(cluster: Cluster, made: Json) -> None:
     assert refused(cluster, made) == ""
 
 
+# --- priority by label ---
+
+CLASS_SENTENCE = (
+    "user ann may not use PriorityClass urgent in the label priorityClassName of Pod train from namespace team-a: "
+    "the right to `use` priorityclasses.scheduling.k8s.io urgent is missing; "
+    "a RoleBinding in this namespace, or a ClusterRoleBinding, grants it"
+)
+
+
+@pytest.mark.row("X-56", case="pod")
+def test_a_label_that_names_another_class_than_the_spec_takes_the_right_to_use_it(cluster: Cluster) -> None:
+    assert CLASS_SENTENCE in refused(cluster, classed(named(pod("a"), "train"), label="urgent"))
+    assert "PriorityClass urgent" in refused(cluster, classed(pod("a"), label="urgent", spec="train"))
+
+
+@pytest.mark.row("X-56", case="same-class")
+def test_a_label_that_names_the_class_of_the_spec_needs_no_right(cluster: Cluster) -> None:
+    assert refused(cluster, classed(pod("a"), label="urgent", spec="urgent")) == ""
+    assert refused(cluster, classed(pod("a"), spec="urgent")) == ""
+
+
+@pytest.mark.row("X-56", case="template")
+@pytest.mark.parametrize("make", MADE_FROM.values(), ids=MADE_FROM.keys())
+def test_a_template_is_checked_for_its_class_too(cluster: Cluster, make: Any) -> None:  # noqa: ANN401 - builders
+    assert "may not use PriorityClass urgent" in refused(cluster, classed(make("a"), label="urgent"))
+    assert refused(cluster, classed(make("a"), label="urgent", spec="urgent")) == ""
+
+
+@pytest.mark.row("X-56", case="pod-group")
+def test_the_class_of_a_pod_group_takes_the_right_in_its_spec_and_in_its_label(cluster: Cluster) -> None:
+    said = refused(cluster, named(group("a", priorityClassName="urgent"), "big"))
+    assert "user ann may not use PriorityClass urgent in spec.priorityClassName of PodGroup big" in said
+    assert "may not use PriorityClass urgent in the label" in refused(cluster, classed(group("a"), label="urgent"))
+
+
+@pytest.mark.row("X-56", case="later")
+def test_a_class_that_is_named_later_is_checked_as_well(cluster: Cluster, waiting: str) -> None:
+    assert "may not use PriorityClass urgent" in unchangeable(
+        cluster, waiting, labels({"priorityClassName": "urgent"}), ANN
+    )
+
+
+@pytest.mark.row("X-56", case="later")
+def test_a_label_cannot_outlive_the_class_of_the_spec_that_allowed_it(cluster: Cluster) -> None:
+    create(cluster, named(classed(MADE_FROM["ReplicaSet"]("a", replicas=0), label="urgent", spec="urgent"), "falling"))
+    other = {"spec": {"template": {"spec": {"priorityClassName": "train"}}}}
+    assert "may not use PriorityClass urgent" in unchangeable(cluster, "replicaset/falling", other, ANN)
+    assert unchangeable(cluster, "replicaset/falling", {"spec": {"replicas": 1}}, ANN) == ""
+
+
+@pytest.mark.row("X-57", case="live")
+@pytest.mark.parametrize("name", ["train", "build-preemptible", "build", "inference"])
+def test_everybody_may_use_the_shipped_classes(cluster: Cluster, name: str) -> None:
+    assert refused(cluster, classed(pod("a"), label=name)) == ""
+    assert refused(cluster, group("a", priorityClassName=name)) == ""
+
+
+@pytest.mark.row("X-58", case="granted")
+def test_a_user_with_the_right_may_name_a_class_by_label(cluster: Cluster) -> None:
+    assert "may not use PriorityClass soon" in refused(cluster, classed(pod("a"), label="soon"))
+    cluster.kubectl("apply", "-f", "-", stdin=granted("soon", "priorityclasses", "scheduling.k8s.io"))
+    eventually(lambda: refused(cluster, classed(pod("a"), label="soon")) == "", within=60)
+    assert refused(cluster, group("a", priorityClassName="soon")) == ""
+
+
+@pytest.mark.row("X-58", case="controller")
+def test_controllers_and_the_extender_may_use_every_class(cluster: Cluster) -> None:
+    for account in ("kube-system:job-controller", "gpuyard:gpuyard-extender"):
+        may = cluster.kubectl("auth", "can-i", "use", "priorityclasses/urgent", f"--as=system:serviceaccount:{account}")
+        assert may.strip() == "yes"
+    assert refused(cluster, classed(pod("b"), label="urgent"), EXTENDER) == ""
+
+
+# --- the policies and the document ---
+
+
 def test_the_policies_are_well_typed(cluster: Cluster) -> None:
     policies = json.loads(cluster.kubectl("get", "validatingadmissionpolicies", "-o", "json"))["items"]
     ours = {one["metadata"]["name"]: one for one in policies if one["metadata"]["name"].startswith("gpuyard-")}
-    assert set(ours) == {"gpuyard-queue-use", "gpuyard-node-name"}
+    assert set(ours) == {
+        "gpuyard-node-name",
+        "gpuyard-placed-pods",
+        "gpuyard-pod-groups",
+        "gpuyard-priority-class-use",
+        "gpuyard-queue-use",
+    }
 
     def warnings() -> list[Any]:
         found = json.loads(cluster.kubectl("get", "validatingadmissionpolicies", *ours, "-o", "json"))["items"]
@@ -296,17 +288,24 @@ def typed(cluster: Cluster, folder: Path, script: str) -> str:
     return done.stdout
 
 
+def followed(cluster: Cluster, folder: Path, section: str) -> str:
+    """What the last command of a section of the document prints last."""
+    said = ""
+    for block in (each for each in blocks(DOCS / "security.md") if each.section == section):
+        if block.language == "yaml":
+            (folder / block.file).write_text(block.text)
+        elif block.language == "sh":
+            said = typed(cluster, folder, block.text)
+    return said.splitlines()[-1]
+
+
 def test_the_document_can_be_followed(cluster: Cluster, tmp_path: Path) -> None:
     (tmp_path / "manifests").symlink_to(MANIFESTS)
-    said = []
-    for block in (each for each in blocks(DOCS / "security.md") if each.section == "Who may use a queue"):
-        if block.language == "yaml":
-            (tmp_path / block.file).write_text(block.text)
-        elif block.language == "sh":
-            said.append(typed(cluster, tmp_path, block.text))
-    assert said[-1].splitlines()[-1] == "yes"
-    with pytest.raises(SandboxError):
-        cluster.kubectl("auth", "can-i", "use", "queues.scheduling.run.ai/vision", "--as=ann", "--namespace", "default")
+    assert followed(cluster, tmp_path, "Who may use a queue") == "yes"
+    assert followed(cluster, tmp_path, "Priority by label") == "yes"
+    for right in ("queues.scheduling.run.ai/vision", "priorityclasses.scheduling.k8s.io/urgent"):
+        with pytest.raises(SandboxError):
+            cluster.kubectl("auth", "can-i", "use", right, "--as=ann", "--namespace", "default")
 
 
 def test_the_document_shows_the_sentence_that_is_said(cluster: Cluster) -> None:

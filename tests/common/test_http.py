@@ -88,6 +88,14 @@ async def test_the_probes_follow_the_checks(session: aiohttp.ClientSession) -> N
         assert (await session.get(f"http://127.0.0.1:{port}/healthz")).status == 200
 
 
+async def test_a_page_is_served_under_its_name_and_nothing_under_others(session: aiohttp.ClientSession) -> None:
+    pages = {"state": lambda: b"[1]"}
+    async with listening(operations(new_registry("test"), tuple, pages=pages), 0, "127.0.0.1") as port:
+        answer = await session.get(f"http://127.0.0.1:{port}/state")
+        assert (answer.status, await answer.json()) == (200, [1])
+        assert (await session.get(f"http://127.0.0.1:{port}/other")).status == 404
+
+
 async def test_metrics_are_served_as_prometheus_text(session: aiohttp.ClientSession) -> None:
     async with listening(operations(new_registry("test"), tuple), 0, "127.0.0.1") as port:
         answer = await session.get(f"http://127.0.0.1:{port}/metrics")

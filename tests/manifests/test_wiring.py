@@ -167,16 +167,6 @@ def test_the_first_certificates_are_made_by_what_renews_them_day_by_day() -> Non
     assert issuing.RENEW_BEFORE.days > 7, "many runs may fail before one is too late"
 
 
-# --- who may use a queue ---
-
-
-def test_the_extender_and_every_controller_that_makes_pods_may_use_every_queue() -> None:
-    subjects = one("overlays/admission/rbac.yaml", "ClusterRoleBinding")["subjects"]
-    names = {subject["name"].removesuffix("-controller") for subject in subjects}
-    made = {"cronjob", "daemon-set", "deployment", "job", "replicaset", "replication", "statefulset"}
-    assert names == {*made, "system:kube-controller-manager", "gpuyard-extender"}
-
-
 def test_a_kind_cluster_of_ones_own_mounts_the_configuration_where_its_kube_scheduler_reads_it() -> None:
     [made] = documents("kube-scheduler/kind.yaml")
     first, *workers = made["nodes"]

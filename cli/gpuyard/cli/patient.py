@@ -95,20 +95,20 @@ class Patient:
         served = (pod for pod in self._pods if not _ended(pod) and wants_gpus(pod))
         return [pod for pod in served if pod["spec"].get("schedulerName", SCHEDULERS[0]) in SCHEDULERS]
 
-    # --- the extender's own page ---
+    # --- the extender's own pages ---
 
-    async def page(self) -> str:
-        """The metrics of the extender that leads; empty if it cannot be asked."""
+    async def page(self, name: str = METRICS) -> str:
+        """A page of the extender that leads, its metrics if no other is named; empty if it cannot be asked."""
         if self.extender:
-            return await fetched(f"{self.extender}/metrics")
+            return await fetched(f"{self.extender}/{name}")
         leaders = [pod for pod in self.extenders if leads(pod)]
-        return await self._proxied(leaders[0]) if leaders else ""
+        return await self._proxied(leaders[0], name) if leaders else ""
 
-    async def _proxied(self, pod: Json) -> str:
+    async def _proxied(self, pod: Json, name: str) -> str:
         meta = pod["metadata"]
-        path = f"{PODS.named(meta['name'], meta['namespace']).path}:{_port(pod)}/proxy/metrics"
+        path = f"{PODS.named(meta['name'], meta['namespace']).path}:{_port(pod)}/proxy/{name}"
         try:
-            return (await self.client.call("GET", Address(path, f"metrics of pod {meta['name']}"))).decode()
+            return (await self.client.call("GET", Address(path, f"{name} of pod {meta['name']}"))).decode()
         except ApiError:
             return ""  # we may not, or nobody answers there: other checks tell of that
 

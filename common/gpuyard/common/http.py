@@ -5,8 +5,9 @@ can send these, as many as they like, with whatever bytes they want to see in ou
 """
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from types import MappingProxyType
 from typing import Any, cast
 
 from aiohttp import web
@@ -31,6 +32,11 @@ SECURITY = {
 
 Checks = Callable[[], Sequence[str]]
 """What is wrong right now, one sentence each; nothing when all is well."""
+
+Pages = Mapping[str, Callable[[], bytes]]
+"""Pages of JSON by name."""
+
+NO_PAGES: Pages = MappingProxyType({})
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -94,12 +100,15 @@ def _tolerate_no_url(server: web.Server) -> None:
     server.request_factory = made
 
 
-def operations(registry: CollectorRegistry, ready: Checks, alive: Checks = tuple) -> web.Application:
-    """`/healthz`, `/readyz` and `/metrics`; a probe that fails answers 503 with the reasons."""
+def operations(
+    registry: CollectorRegistry, ready: Checks, alive: Checks = tuple, pages: Pages = NO_PAGES
+) -> web.Application:
+    """`/healthz`, `/readyz`, `/metrics` and the pages; a probe that fails answers 503 with the reasons."""
     app = application(1 << 20)
     app.router.add_get("/healthz", _probe(alive))
     app.router.add_get("/readyz", _probe(ready))
     app.router.add_get("/metrics", _metrics(registry))
+    app.router.add_get("/{page}", _page(pages))
     return app
 
 
@@ -116,5 +125,15 @@ def _metrics(registry: CollectorRegistry) -> Handler:
 
     async def handle(_request: web.Request) -> web.Response:
         return web.Response(body=await page.text(), headers={"Content-Type": CONTENT_TYPE})
+
+    return handle
+
+
+def _page(pages: Pages) -> Handler:
+    async def handle(request: web.Request) -> web.Response:
+        page = pages.get(request.match_info["page"])
+        if page is None:
+            raise web.HTTPNotFound
+        return web.Response(body=page(), content_type="application/json")
 
     return handle

@@ -61,6 +61,7 @@ class Process:
         self._failure: BaseException | None = None
         self._checks: dict[str, Callable[[], str]] = {}
         self._dumps: dict[str, Callable[[], object]] = {}
+        self._pages: dict[str, Callable[[], bytes]] = {}
         self._started = False
 
     async def enter(self, context: AbstractAsyncContextManager[T]) -> T:
@@ -81,6 +82,10 @@ class Process:
         """SIGUSR2 logs `state()`."""
         self._dumps[name] = state
 
+    def publish(self, name: str, page: Callable[[], bytes]) -> None:
+        """Serve `page()`, which is JSON, under this name beside the probes."""
+        self._pages[name] = page
+
     def problems(self) -> list[str]:
         """Why the process is not ready, one line each."""
         if self.stopping.is_set():
@@ -96,7 +101,7 @@ class Process:
 
     async def live(self, body: Callable[["Process"], Awaitable[None]], manners: Manners) -> None:
         """Start, wait for the end, end. Raises what made a part or the body fail."""
-        probes = operations(self.registry, self.problems)
+        probes = operations(self.registry, self.problems, pages=self._pages)
         try:
             await self.enter(listening(probes, manners.ops_port, manners.ops_host))
             if await self._first(body(self)):

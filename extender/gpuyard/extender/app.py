@@ -31,6 +31,7 @@ from gpuyard.common.process import Process
 from gpuyard.common.settings import Reloaded
 from gpuyard.common.tls import Identity
 from gpuyard.extender.binding import Binder
+from gpuyard.extender.changed import PAGE, ChangedPodsCollector
 from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.feed import Feed
 from gpuyard.extender.leadership import LEASE, take_label
@@ -98,6 +99,9 @@ class Extender:
         self._plan_metrics = PlannerMetrics(process.registry)
         process.registry.register(LedgerCollector(self.ledger))
         process.registry.register(UnreadableCollector(self.feed.unreadable))
+        changed = ChangedPodsCollector(lambda: self.translator.altered)
+        process.registry.register(changed)
+        process.publish(PAGE, changed.page)
         self.verbs = Verbs(
             self.ledger,
             self.translator,

@@ -32,7 +32,7 @@ SUB_GROUP = "kai.scheduler/subgroup-name"
 TASK_PRIORITY = "kai.scheduler/task-priority"
 GPU_RESOURCE = "nvidia.com/gpu"
 
-_LEADERS = frozenset(
+LEADERS = frozenset(
     {
         ("training.kubeflow.org/job-role", "master"),
         ("training.kubeflow.org/replica-type", "master"),
@@ -41,7 +41,9 @@ _LEADERS = frozenset(
         ("leaderworkerset.sigs.k8s.io/worker-index", "0"),
     }
 )
-_TELLING = frozenset({SUB_GROUP, TASK_PRIORITY, *(key for key, _ in _LEADERS)})
+"""The labels, with their values, by which a pod is the leader of its gang."""
+
+_TELLING = frozenset({SUB_GROUP, TASK_PRIORITY, *(key for key, _ in LEADERS)})
 """The labels by which a pod tells its part in a gang; most pods have none."""
 
 _PHASES = {
@@ -90,7 +92,7 @@ def pod(seen: objects.Pod, workload: str | None, now: int, complain: Complain, d
         deleted_at=deleted,
         nominated=status.nominated_node_name or "" if state is State.PENDING else "",
         task_priority=0 if plain else _task_priority(labels, complain),
-        leader=not plain and not _LEADERS.isdisjoint(labels.items()),
+        leader=not plain and not LEADERS.isdisjoint(labels.items()),
         gpu_groups=groups,
         devices=devices if holds else (),
         owner=(owner.uid or f"{owner.kind}/{owner.name}") if owner and owner.kind not in _KEEPS_NAMES else "",
