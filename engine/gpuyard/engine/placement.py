@@ -52,18 +52,24 @@ _NO_OFFER = Offer()
 class Placer:
     """Finds places on a scratch. `standing` are the promises made earlier, by pod."""
 
-    def __init__(self, scratch: Scratch, *, spread: bool, standing: Mapping[str, Standing]) -> None:
+    def __init__(
+        self, scratch: Scratch, *, spread: bool, standing: Mapping[str, Standing], moves_bare: bool = True
+    ) -> None:
         self._scratch = scratch
         self._rooms = scratch.rooms
         self._fleet = scratch.snapshot.fleet
         self._spread = spread
         self._standing = standing
+        self._moves_bare = moves_bare
         self._company = Company(scratch)
         self.shut: frozenset[str] = frozenset()
         """Nodes that are kept empty for now."""
 
     def find(self, pod: Pod, within: Nodes = None, scores: Mapping[str, int] | None = None) -> Spot | None:
         """The best place for a pod, if there is one, among the nodes `within`; `scores` rank the topology's domains."""
+        return self._home(pod, within) if self.is_fixed(pod) else self._anywhere(pod, within, scores)
+
+    def _anywhere(self, pod: Pod, within: Nodes, scores: Mapping[str, int] | None) -> Spot | None:
         nodes = self.nodes_for(pod, within)
         promised = self._promised(pod, nodes)
         if promised is not None:
@@ -77,6 +83,16 @@ class Placer:
                 return self._best(pod, self._all(nodes), {})
             return self._best(pod, self._sharing(pod.shape, nodes), {}) or self._by_index(pod, nodes)
         return self._by_cpu(pod, nodes, Room.fits_now) or self._by_cpu(pod, nodes, _always)
+
+    def is_fixed(self, pod: Pod) -> bool:
+        """Whether a running pod cannot be moved, since nobody would create it again on another node."""
+        return pod.bare and bool(pod.node) and not self._moves_bare
+
+    def _home(self, pod: Pod, within: Nodes) -> Spot | None:
+        """The place on which a pod has stood until now, the only one for a pod that is not moved."""
+        if (within is None or pod.node in within) and self.has_room(pod, pod.node, pod.gpu_groups):
+            return Spot(pod.node, pod.gpu_groups, now=False)
+        return None
 
     def prepare(self, team: Team) -> Iterator[None]:
         """Make the indexes that the pods of a workload will need, a little at a time."""

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from gpuyard.engine.constraints import whole_number
 from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.faults import Complain
-from gpuyard.engine.kube.meta import NO_META, meta_of, read
+from gpuyard.engine.kube.meta import NO_META, bounded, meta_of, read
 from gpuyard.engine.kube.quantity import count
 from gpuyard.engine.kube.shapes import shape
 from gpuyard.engine.kube.times import moment
@@ -83,7 +83,8 @@ def pod(seen: objects.Pod, workload: str | None, now: int, complain: Complain, d
         leader=not plain and not _LEADERS.isdisjoint(labels.items()),
         gpu_groups=_gpu_groups(labels, asked.devices, key) if asked.shared and holds else (),
         devices=devices if holds else (),
-        owner=(owner.uid or f"{owner.kind}/{owner.name}") if owner and owner.kind not in _KEEPS_NAMES else "",
+        owner=bounded(owner.uid or f"{owner.kind}/{owner.name}") if owner and owner.kind not in _KEEPS_NAMES else "",
+        bare=owner is None,
         labels=labels,
     )
 
