@@ -100,7 +100,7 @@ class Moving(Api):
         """A pod has left; its spec is kept, and a plan says so, unless other values are `recorded`."""
         data = {"metadata": {"name": name, "namespace": "ns"}, "spec": {"containers": []}}
         meta = {"name": f"gpuyard-move-{name}", "namespace": "ns", "uid": f"rev-{name}", "labels": {OF_PLAN: "p"}}
-        self.put(CONTROLLER_REVISIONS.named(meta["name"], "ns").path, {"metadata": meta, "data": data})
+        self.put(CONTROLLER_REVISIONS.named(f"gpuyard-move-{name}", "ns").path, {"metadata": meta, "data": data})
         kept = Kept(**({"uid": f"uid-{name}", "revision": f"rev-{name}", "digest": digest(data)} | recorded))
         of = plan(victim(name), name=f"plan-{name}").with_status(kept=(kept,))
         self.put(PLANS.named(of.name).path, msgspec.to_builtins(of))

@@ -431,7 +431,7 @@ async def test_a_place_that_was_taken_and_left_again_is_kept_no_longer_after_a_r
     act.gone("b")
     act.stands("b", "n2", uid="new")
     await act.step()
-    assert act.run.plan.status.deserted == ()
+    assert not act.run.plan.status.deserted
     act.gone("b")
     await act.step()
     act.restarts(act.run.plan)
