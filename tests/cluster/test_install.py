@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from gpuyard.common.settings import parse
+from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.planner import moving
 from gpuyard.sandbox import Cluster, SandboxError, Spec, down, rendering, up
 from gpuyard.sandbox.folders import Folders
@@ -16,7 +18,7 @@ from gpuyard.sandbox.progress import Progress
 from gpuyard.sandbox.rendering import MANIFESTS
 
 from tests.cluster.everything import everything
-from tests.documents.blocks import DOCS, typed_in
+from tests.documents.blocks import DOCS, blocks, typed_in
 from tests.mock.daemons import Daemon, eventually, topology
 
 if TYPE_CHECKING:
@@ -212,6 +214,23 @@ def test_a_text_in_a_queue_that_is_longer_than_any_name_is_refused(installed: Cl
 @pytest.mark.parametrize("field", TOO_LONG["pod-group"])
 def test_a_text_in_a_gang_that_is_longer_than_any_name_is_refused(installed: Cluster, field: str) -> None:
     assert is_too_long(installed, TOO_LONG["pod-group"][field], field)
+
+
+def test_bare_pods_are_moved_once_the_document_is_followed(installed: Cluster, tmp_path: Path) -> None:
+    installed.kubectl("delete", "clusterrolebinding", "gpuyard-extender-move-bare-pods")
+    installed.kubectl("apply", "-n", "gpuyard", "-f", str(MANIFESTS / "base" / "extender" / "config.yaml"))
+    may = ("auth", "can-i", "create", "pods", "--as=system:serviceaccount:gpuyard:gpuyard-extender", "-n", "default")
+    with pytest.raises(SandboxError):
+        installed.kubectl(*may)
+    section = "What an intruder in the extender's pod could do"
+    [settings] = [block for block in blocks(DOCS / "security.md") if block.file == "moving.yaml"]
+    (tmp_path / settings.file).write_text(settings.text)
+    for line in typed_in(DOCS / "security.md", section):
+        here = line.replace("manifests/", f"{MANIFESTS}/").replace(settings.file, str(tmp_path / settings.file))
+        installed.kubectl(*here.split()[1:])
+    assert installed.kubectl(*may).strip() == "yes"
+    text = get(installed, "configmap", "gpuyard-extender", "-n", "gpuyard")["data"]["extender.yaml"]
+    assert parse(text.encode(), ExtenderConfig, "the ConfigMap").move_bare_pods
 
 
 SHARED = "gpuyard.io/shared-gpu"
