@@ -354,33 +354,36 @@ def replace_what_is_kept(cluster: Cluster, name: str, revision: dict[str, Any]) 
     keep(cluster, name, revision["data"] | {"spec": revision["data"]["spec"] | {"hostPID": True}})
 
 
-@pytest.mark.row("X-76", case="replaced")
-@pytest.mark.row("X-76", case="no-plan")
-def test_what_users_put_in_the_place_of_a_kept_spec_is_not_created_and_the_rest_goes_on(used: Cluster) -> None:
-    replace_what_is_kept(used, "red-train-3", begin_a_move(used, "red-train-3"))
-    keep(used, "no-pod", {"no": "metadata"})
-    begin_a_move(used, "blue-train-1")
-    said = gpuyard(used, "uninstall", "extender", "-o", "json", code=1)
-    left = json.loads(said)["left"]
-    names = ("no-pod", "red-train-3")
-    refusal = "ControllerRevision quickstart/gpuyard-move-{} is not what a plan says was kept of a pod"
-    assert [one.partition(":")[0] for one in sorted(left)] == [refusal.format(name) for name in names]
-    pods = {one["metadata"]["name"] for one in get(used, "pods", "-n", "quickstart")["items"]}
-    assert ("red-train-3" in pods, "blue-train-1" in pods) == (False, True)
-    assert "Deployment gpuyard/gpuyard-extender" not in everything(used), "the rest of it has been removed"
-    for name in names:
-        used.kubectl("delete", "controllerrevision", f"gpuyard-move-{name}", "-n", "quickstart")
-    used.kubectl("apply", "-k", str(MANIFESTS / "overlays" / "default-scheduler"))
-    used.kubectl("wait", "--for=condition=established", "--timeout=30s", "crd", "--all")
-
-
-def test_what_somebody_keeps_in_our_namespace_stays_and_so_do_queues_with_their_crds(used: Cluster) -> None:
+@pytest.fixture(scope="module")
+def removed(used: Cluster) -> dict[str, list[str]]:
+    """What `gpuyard uninstall` says it did and left, with strangers' things in its namespace and pods being moved."""
     used.kubectl("-n", "gpuyard", "create", "configmap", "notes")
     used.kubectl("annotate", "pod", "red-train-1", "-n", "quickstart", "gpuyard.io/poke=1", "theirs=yes")
+    replace_what_is_kept(used, "red-train-3", begin_a_move(used, "red-train-3"))
+    keep(used, "no-pod", {"no": "metadata"})
     begin_a_move(used, "red-train-2")
-    said = uninstall(used)
-    assert "pod quickstart/red-train-2 was being moved, and is there again" in said
-    assert get(used, "controllerrevisions", "-n", "quickstart")["items"] == []
+    return json.loads(gpuyard(used, "uninstall", "-o", "json", code=1))  # type: ignore[no-any-return]
+
+
+@pytest.mark.row("X-76", case="replaced")
+@pytest.mark.row("X-76", case="no-plan")
+def test_what_users_put_in_the_place_of_a_kept_spec_is_not_created_and_the_rest_goes_on(
+    used: Cluster, removed: dict[str, list[str]]
+) -> None:
+    names = ("no-pod", "red-train-3")
+    refusal = "ControllerRevision quickstart/gpuyard-move-{} is not what a plan says was kept of a pod"
+    assert [one.partition(":")[0] for one in sorted(removed["left"])] == [refusal.format(name) for name in names]
+    assert "pod quickstart/red-train-2 was being moved, and is there again" in removed["done"]
+    pods = {one["metadata"]["name"] for one in get(used, "pods", "-n", "quickstart")["items"]}
+    assert ("red-train-3" in pods, "red-train-2" in pods) == (False, True)
+    kept = {one["metadata"]["name"] for one in get(used, "controllerrevisions", "-n", "quickstart")["items"]}
+    assert kept == {f"gpuyard-move-{name}" for name in names}, "they are left for people to look at"
+
+
+def test_what_somebody_keeps_in_our_namespace_stays_and_so_do_queues_with_their_crds(
+    used: Cluster, removed: dict[str, list[str]]
+) -> None:
+    said = "\n".join(removed["done"])
     assert "namespace gpuyard stays: ConfigMap notes is not ours" in said
     assert "CRD queues.scheduling.run.ai stays" in said
     left = {thing for thing in everything(used) if "gpuyard" in thing}
@@ -389,6 +392,7 @@ def test_what_somebody_keeps_in_our_namespace_stays_and_so_do_queues_with_their_
         "ConfigMap gpuyard/notes",
         "ConfigMap gpuyard/kube-root-ca.crt",
         "ServiceAccount gpuyard/default",
+        *(f"ControllerRevision quickstart/gpuyard-move-{name}" for name in ("no-pod", "red-train-3")),
     }
     assert get(used, "pod", "red-train-2", "-n", "quickstart")
     notes = get(used, "pod", "red-train-1", "-n", "quickstart")["metadata"]["annotations"]
