@@ -5,6 +5,9 @@ import re
 from tests.cli.shell import sample
 from tests.engine.kube.written import Json, node
 
+MOVES = ("--set", "moveBarePods=true")
+"""The jobs of the demo are bare pods; an extender moves such only where that is allowed."""
+
 PLACES = {
     "training-job-1": "node-1",
     "training-job-2": "node-1",

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from gpuyard.cli.drawing import MOST_ROWS
 
-from tests.cli.demo import demo
+from tests.cli.demo import MOVES, demo
 from tests.cli.shell import plan, run
 from tests.engine.kube.written import NOON, Json, node, pod, queue, with_meta
 
@@ -92,7 +92,7 @@ def test_check_answers_by_exit_code_and_says_at_whose_cost(tmp_path: Path) -> No
 
 
 def test_check_names_those_who_lose_or_change_their_place(tmp_path: Path) -> None:
-    moved = plan(tmp_path, *demo(cordoned="node-4"), args=("--check", "project-c/training-job-a"))
+    moved = plan(tmp_path, *demo(cordoned="node-4"), args=(*MOVES, "--check", "project-c/training-job-a"))
     assert "yes: project-c/training-job-a has a place on node-1, moving project-c/training-job-2" in moved.out
     running = pod("b", 8, "team-b", on="node-1")
     taken = plan(tmp_path, node(), queue(quota=4), queue("team-b", 4), running, pod("a"), args=("--check", "default/a"))
@@ -133,7 +133,7 @@ def test_explain_names_every_node_of_a_large_cluster_and_the_pods_own(tmp_path: 
 
 
 def test_explain_tells_who_was_tried_for_a_pod(tmp_path: Path) -> None:
-    out = plan(tmp_path, *demo(cordoned="node-4"), args=("--explain", "project-c/training-job-a")).out
+    out = plan(tmp_path, *demo(cordoned="node-4"), args=(*MOVES, "--explain", "project-c/training-job-a")).out
     assert "consolidate: without project-c/training-job-2" in out
 
 

@@ -1,12 +1,17 @@
-"""Kubelets let go of a resource five minutes after its plugin: what happens until then."""
+"""What an uninstallation waits for: kubelets that let go of resources, and moved pods that have to be created again."""
 
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 from gpuyard.cli.removal import LET_GO_WITHIN, Removal
 from gpuyard.common.kube.client import Patch
-from gpuyard.common.kube.resources import Address
+from gpuyard.common.kube.resources import CONTROLLER_REVISIONS, PLANS, Address
+from gpuyard.extender.planner.moving import OF_PLAN, digest
+from gpuyard.extender.planner.plans import Kept
+
+from tests.extender.planner.builders import Api, Json, error, plan, victim
 
 GPU = "nvidia.com/gpu"
 
@@ -73,3 +78,95 @@ def test_run_again_after_that_it_cleans_at_once() -> None:
     node = OneNode(let_go_after=0)
     assert node.clean(wait=False) == []
     assert node.patched == ["nodes n/status", "nodes n"]
+
+
+# --- pods that were being moved ---
+
+
+class Moving(Api):
+    """A cluster in which pods were being moved when gpuyard is removed from it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: list[str] = []
+
+    async def items(self, address: Address, _: object = None) -> list[Json]:
+        if ("list", address.path) in self.errors:
+            raise self.errors["list", address.path]
+        kind = "/" + address.path.rpartition("/")[2]
+        return [one for path, one in self.objects.items() if path.rpartition("/")[0].endswith(kind)]
+
+    def moved(self, name: str, **recorded: str) -> None:
+        """A pod has left; its spec is kept, and a plan says so, unless other values are `recorded`."""
+        data = {"metadata": {"name": name, "namespace": "ns"}, "spec": {"containers": []}}
+        meta = {"name": f"gpuyard-move-{name}", "namespace": "ns", "uid": f"rev-{name}", "labels": {OF_PLAN: "p"}}
+        self.put(CONTROLLER_REVISIONS.named(f"gpuyard-move-{name}", "ns").path, {"metadata": meta, "data": data})
+        kept = Kept(**({"uid": f"uid-{name}", "revision": f"rev-{name}", "digest": digest(data)} | recorded))
+        of = plan(victim(name), name=f"plan-{name}").with_status(kept=(kept,))
+        self.put(PLANS.named(of.name).path, msgspec.to_builtins(of))
+
+    def finished(self) -> list[str]:
+        removal = Removal(self, self.said.append)  # type: ignore[arg-type]
+        return asyncio.run(removal._finish_moves())
+
+    def pods(self) -> list[str]:
+        return [path.rpartition("/")[2] for path in self.objects if "/pods/" in path]
+
+
+def refused(name: str) -> str:
+    return (
+        f"ControllerRevision ns/gpuyard-move-{name} is not what a plan says was kept of a pod:"
+        " no pod is created from it; look at it, delete it"
+    )
+
+
+def test_a_pod_that_was_being_moved_is_created_again() -> None:
+    cluster = Moving()
+    cluster.moved("a")
+    assert cluster.finished() == []
+    assert (cluster.pods(), cluster.said) == (["a"], ["pod ns/a was being moved, and is there again"])
+
+
+@pytest.mark.parametrize("recorded", [{"digest": "of something else"}, {"revision": "another"}, {"uid": "nobody"}])
+def test_what_no_plan_vouches_for_is_not_created_and_the_others_are(recorded: dict[str, str]) -> None:
+    cluster = Moving()
+    cluster.moved("a", **recorded)
+    cluster.moved("b")
+    assert cluster.finished() == [refused("a")]
+    assert cluster.pods() == ["b"]
+    assert CONTROLLER_REVISIONS.named("gpuyard-move-a", "ns").path in cluster.objects
+
+
+@pytest.mark.parametrize("data", [None, {}, {"metadata": None}, {"spec": {"hostPID": True}}])
+def test_a_revision_that_holds_no_pod_ends_nothing(data: object) -> None:
+    cluster = Moving()
+    for name in ("a", "b"):
+        cluster.moved(name)
+    cluster.objects[CONTROLLER_REVISIONS.named("gpuyard-move-a", "ns").path]["data"] = data
+    assert cluster.finished() == [refused("a")]
+    assert cluster.pods() == ["b"]
+
+
+@pytest.mark.parametrize("without", ["plans", "readable plans"])
+def test_without_plans_nothing_is_created(without: str) -> None:
+    cluster = Moving()
+    cluster.moved("a")
+    if without == "plans":
+        cluster.errors["list", PLANS.within().path] = error(404, "NotFound")
+    else:
+        cluster.objects[PLANS.named("plan-a").path]["spec"] = {"phase": 7}
+    assert cluster.finished() == [refused("a")]
+    assert cluster.pods() == []
+
+
+def test_a_pod_that_the_api_server_refuses_is_told_and_the_others_go_on() -> None:
+    cluster = Moving()
+    for name in ("a", "b"):
+        cluster.moved(name)
+    cluster.errors["create", "/api/v1/namespaces/ns/pods/a"] = error(403, "Forbidden", "exceeded quota")
+    [left] = cluster.finished()
+    assert left == (
+        "pod ns/a was being moved and cannot be created: exceeded quota;"
+        " ControllerRevision ns/gpuyard-move-a keeps its spec"
+    )
+    assert cluster.pods() == ["b"]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.demo import as_written, demo, nodes
+from tests.cli.demo import MOVES, as_written, demo, nodes
 from tests.cli.shell import plan, sample
 from tests.engine.kube.written import Json, container, node, pod, queue, with_meta
 
@@ -37,7 +37,7 @@ Creating 4 contiguous GPUs on node-1
 Scheduling training-job-a (4 GPUs) on node-1
 """
 STORY = ("-o", "story")
-KEEP_EMPTY = ("--set", "consolidation.keepNodesEmpty=true")
+KEEP_EMPTY = (*MOVES, "--set", "consolidation.keepNodesEmpty=true")
 
 
 @pytest.mark.row("Q-35")
@@ -64,7 +64,7 @@ def test_the_demo_moves_one_job_of_two_gpus_and_ends_with_an_empty_node(tmp_path
 
 @pytest.mark.row("Q-36")
 def test_a_cordoned_node_gives_the_same_story_without_the_mode(tmp_path: Path) -> None:
-    told = plan(tmp_path, *demo(cordoned="node-4"), args=STORY)
+    told = plan(tmp_path, *demo(cordoned="node-4"), args=(*STORY, *MOVES))
     assert told.out == f"{STEP_1}\n{STEP_2}\n{STEP_3}"
 
 

@@ -7,7 +7,7 @@ import pytest
 from gpuyard.cli.drawing import MOST_ROWS, Page, Section, drawn, listed
 from gpuyard.cli.output import page
 
-from tests.cli.demo import demo
+from tests.cli.demo import MOVES, demo
 from tests.cli.shell import plan
 from tests.engine.kube.written import container, node, pod, pod_group, queue, with_meta
 
@@ -19,7 +19,7 @@ def terminal(width: int) -> Page:
 
 
 def test_it_says_what_starts_what_moves_and_why(tmp_path: Path) -> None:
-    out = plan(tmp_path, *demo(cordoned="node-4")).out
+    out = plan(tmp_path, *demo(cordoned="node-4"), args=MOVES).out
     assert out.splitlines()[0] == ("6 pods on 4 nodes: 1 start, 1 moved, 1 promised a place; settled after 2 cycles")
     assert "  project-a/training-job-b  3     node-3  project-a\n" in out
     assert "  project-c/training-job-2  2     node-1  node-2  consolidate for project-c/training-job-a\n" in out

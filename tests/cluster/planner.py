@@ -37,10 +37,10 @@ def states_of(yard: Yard, queue: str) -> list[str]:
 
 
 @contextmanager
-def with_settings(cluster: Cluster, settings: str) -> Iterator[None]:
-    """The extender with settings of its own; afterwards it runs with its defaults again."""
+def with_settings(cluster: Cluster, settings: str, *, move_bare_pods: bool = True) -> Iterator[None]:
+    """The extender with settings of its own; afterwards it runs with those of the demo again."""
     file = cluster.folder / "extender.yaml"
-    file.write_text(HEAD + settings)
+    file.write_text(f"{HEAD}moveBarePods: {str(move_bare_pods).lower()}\n{settings}")
     try:
         start_extender(cluster, f"--config={file}")
         yield

@@ -20,7 +20,7 @@ from gpuyard.sandbox.demo.stage import EXTENDER, extender_port, manifests, set_u
 
 from tests.cluster.crowd import Call, send
 from tests.cluster.owners import definitions
-from tests.cluster.planner import HEAD
+from tests.cluster.planner import HEAD, evicted
 from tests.cluster.yard import Yard
 
 if TYPE_CHECKING:
@@ -36,8 +36,10 @@ ACCOUNT = "gpuyard-extender"
 HOME = "gpuyard"
 USER = f"system:serviceaccount:{HOME}:{ACCOUNT}"
 RIGHTS = manifests() / "base" / "extender" / "rbac.yaml"
+LAYERS = {name: manifests() / "overlays" / name / "rbac.yaml" for name in ("move-bare-pods", "ignore-budgets")}
 SOON = 90
-BUDGETS_DO_NOT_HOLD = "honorDisruptionBudgets: false\n"
+BUDGETS_DO_NOT_HOLD = "moveBarePods: true\nhonorDisruptionBudgets: false\n"
+BARE_PODS_MOVE = "moveBarePods: true\n"
 
 # The sandbox's audit log leaves reads of leases out: that they are needed shows in that the extender leads at all.
 UNSEEN = {("get", "leases")}
@@ -114,8 +116,8 @@ class Stage:
 
     # --- the story ---
 
-    def move(self) -> None:
-        """A bare pod is moved and made anew for one that needs a whole node; the oldest plan goes for this one."""
+    def scatter(self) -> None:
+        """A pod needs a whole node, and two bare pods that could share a node stand on two."""
         team = self.yard.queue("team")
         self.yard.submit("rock-1", "rock-2", gpus=8)
         self.yard.submit("one", "guest", queue=team, gpus=4)
@@ -124,11 +126,27 @@ class Stage:
         self.yard.until(lambda: "two" in self.yard.placed(), SOON, "the last one is in use")
         self.yard.delete("guest")
         self.yard.submit("large", queue=team, gpus=8)
+
+    def stays_as_it_is(self) -> None:
+        """Bare pods are not moved, as set by default; nothing is tried that takes a right."""
+        self.yard.until(lambda: self.reason("large") == "Fragmented", SOON, "it is told why it waits")
+        self.yard.rests(lambda: "large" not in self.yard.placed(), 5, "nobody moves")
+        assert evicted(self.yard) == []
+        assert self.refused() == []
+
+    def move(self) -> None:
+        """A bare pod is moved and made anew; the oldest plan goes for this one."""
+        self.bind("move-bare-pods")
+        self.settings.write_text(HEAD + BARE_PODS_MOVE)
+        self.yard.delete("large")
+        time.sleep(3)  # it looks every second
+        self.yard.submit("large", queue=self.yard.queue("team"), gpus=8)
         self.yard.until(lambda: {"one", "two", "large"} <= self.yard.placed(), SOON, "all stand")
         self.yard.until(lambda: ("delete", "plans") in self.done(), SOON, "the oldest plan has gone")
 
     def take_back(self) -> None:
         """Who has to leave is deleted, since the settings say that budgets do not hold."""
+        self.bind("ignore-budgets")
         self.settings.write_text(HEAD + BUDGETS_DO_NOT_HOLD)
         time.sleep(3)  # it looks every second
         owner = self.yard.queue("owner", quota=8)
@@ -141,13 +159,21 @@ class Stage:
         self.yard.submit("flip", queue=self.yard.queue("flip", limit=0), gpus=64)
         for limit in (0, -1, 0):
             self.yard.queue("flip", limit=limit)
-            self.yard.until(lambda limit=limit: self.reason() == REASONS[limit], SOON, f"{REASONS[limit]}")  # type: ignore[misc]
+            self.yard.until(lambda limit=limit: self.reason("flip") == REASONS[limit], SOON, f"{REASONS[limit]}")  # type: ignore[misc]
         self.yard.until(lambda: ("patch", "events") in self.done(), SOON, "the same Event again is one of a series")
 
-    def reason(self) -> str:
-        """The reason that the pod `flip` was told last."""
+    def bind(self, layer: str) -> None:
+        """Give the account one more layer of rights."""
+        self.kubectl("apply", "-f", str(LAYERS[layer]))
+
+    def refused(self) -> list[Use]:
+        """What it tried without having the right."""
+        return [use for use in uses(self.yard) if use.code == 403]
+
+    def reason(self, pod: str) -> str:
+        """The reason that a pod was told last."""
         found = json.loads(self.kubectl("get", "events.events.k8s.io", "-n", self.yard.namespace, "-o", "json"))
-        told = [one for one in found["items"] if one["regarding"].get("name") == "flip" and one["reason"] in TOLD]
+        told = [one for one in found["items"] if one["regarding"].get("name") == pod and one["reason"] in TOLD]
         return str(max(told, key=latest)["reason"]) if told else ""
 
     def done(self) -> set[tuple[str, str]]:
@@ -156,7 +182,7 @@ class Stage:
 
 
 REASONS = {0: "OverLimit", -1: "PodSchedulingErrors"}
-TOLD = frozenset(REASONS.values())
+TOLD = frozenset({*REASONS.values(), "Fragmented"})
 
 
 def latest(event: Json) -> str:
@@ -188,15 +214,18 @@ def stage(sandbox_names: Iterator[str]) -> Iterator[Stage]:
         down(cluster.name)
 
 
+@pytest.mark.row("X-79")
 def test_the_extender_uses_every_right_that_it_is_given_and_misses_none(stage: Stage) -> None:
     stage.prepare()
     process = stage.start()
     try:
         stage.yard.until(stage.serves, SOON, "it leads and serves")
+        stage.scatter()
+        stage.stays_as_it_is()
         stage.move()
         stage.take_back()
         stage.tell()
     finally:
         processes.end(process, grace=10)
     assert stage.done() | UNSEEN == granted() | UNSEEN
-    assert [use for use in uses(stage.yard) if use.code == 403] == []
+    assert stage.refused() == []

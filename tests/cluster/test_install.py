@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from gpuyard.common.settings import parse
+from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.planner import moving
 from gpuyard.sandbox import Cluster, SandboxError, Spec, down, rendering, up
 from gpuyard.sandbox.folders import Folders
@@ -16,7 +18,7 @@ from gpuyard.sandbox.progress import Progress
 from gpuyard.sandbox.rendering import MANIFESTS
 
 from tests.cluster.everything import everything
-from tests.documents.blocks import DOCS, typed_in
+from tests.documents.blocks import DOCS, blocks, typed_in
 from tests.mock.daemons import Daemon, eventually, topology
 
 if TYPE_CHECKING:
@@ -171,6 +173,21 @@ NONSENSE = {
     "a gang of none": (group(minMember=0), "minMember"),
     "a misspelt key": (queue(resources={}, prioritty=1), "prioritty"),
 }
+LONG = "q" * 1000
+TOO_LONG = {
+    "queue": {
+        "displayName": queue(resources={}, displayName=LONG),
+        "parentQueue": queue(resources={}, parentQueue=LONG),
+        "preemptMinRuntime": queue(resources={}, preemptMinRuntime="1s" * 1000),
+    },
+    "pod-group": {
+        "queue": group(queue=LONG),
+        "priorityClassName": group(priorityClassName=LONG),
+        "preemptionDelay": group(preemptionDelay="1s" * 1000),
+        "topology": group(topologyConstraint={"topology": LONG}),
+        "requiredTopologyLevel": group(topologyConstraint={"requiredTopologyLevel": LONG}),
+    },
+}
 
 
 @pytest.mark.parametrize(("made", "why"), NONSENSE.values(), ids=NONSENSE.keys())
@@ -178,6 +195,42 @@ def test_a_queue_or_gang_that_can_mean_nothing_is_refused(installed: Cluster, ma
     with pytest.raises(SandboxError) as refused:
         installed.kubectl("create", "--dry-run=server", "--validate=strict", "-f", "-", stdin=json.dumps(made))
     assert why in str(refused.value)
+
+
+def is_too_long(cluster: Cluster, made: dict[str, Any], field: str) -> bool:
+    """Whether the API server refuses an object, since a text in it is too long."""
+    with pytest.raises(SandboxError) as refused:
+        cluster.kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(made))
+    return f"{field}: Too long" in str(refused.value)
+
+
+@pytest.mark.row("X-72", case="queue")
+@pytest.mark.parametrize("field", TOO_LONG["queue"])
+def test_a_text_in_a_queue_that_is_longer_than_any_name_is_refused(installed: Cluster, field: str) -> None:
+    assert is_too_long(installed, TOO_LONG["queue"][field], field)
+
+
+@pytest.mark.row("X-72", case="pod-group")
+@pytest.mark.parametrize("field", TOO_LONG["pod-group"])
+def test_a_text_in_a_gang_that_is_longer_than_any_name_is_refused(installed: Cluster, field: str) -> None:
+    assert is_too_long(installed, TOO_LONG["pod-group"][field], field)
+
+
+def test_bare_pods_are_moved_once_the_document_is_followed(installed: Cluster, tmp_path: Path) -> None:
+    installed.kubectl("delete", "clusterrolebinding", "gpuyard-extender-move-bare-pods")
+    installed.kubectl("apply", "-n", "gpuyard", "-f", str(MANIFESTS / "base" / "extender" / "config.yaml"))
+    may = ("auth", "can-i", "create", "pods", "--as=system:serviceaccount:gpuyard:gpuyard-extender", "-n", "default")
+    with pytest.raises(SandboxError):
+        installed.kubectl(*may)
+    section = "What an intruder in the extender's pod could do"
+    [settings] = [block for block in blocks(DOCS / "security.md") if block.file == "moving.yaml"]
+    (tmp_path / settings.file).write_text(settings.text)
+    for line in typed_in(DOCS / "security.md", section):
+        here = line.replace("manifests/", f"{MANIFESTS}/").replace(settings.file, str(tmp_path / settings.file))
+        installed.kubectl(*here.split()[1:])
+    assert installed.kubectl(*may).strip() == "yes"
+    text = get(installed, "configmap", "gpuyard-extender", "-n", "gpuyard")["data"]["extender.yaml"]
+    assert parse(text.encode(), ExtenderConfig, "the ConfigMap").move_bare_pods
 
 
 SHARED = "gpuyard.io/shared-gpu"
@@ -269,22 +322,68 @@ def test_the_mock_alone_goes_with_all_it_left_on_nodes_and_nothing_else(used: Cl
     assert f"node node-2: {GPU} removed from its status" in said
 
 
-def begin_a_move(cluster: Cluster, name: str) -> None:
-    """What the planner does with a bare pod: keep its spec, and evict it."""
-    pod = get(cluster, "pod", name, "-n", "quickstart")
+def keep(cluster: Cluster, name: str, data: object) -> dict[str, Any]:
+    """A ControllerRevision as the planner makes one; users may make it, too."""
     meta = {"name": f"gpuyard-move-{name}", "namespace": "quickstart", "labels": {moving.OF_PLAN: "a-plan"}}
-    kept = {"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": meta, "revision": 1}
-    cluster.kubectl("create", "-f", "-", stdin=json.dumps(kept | {"data": moving.made_anew(pod)}))
+    kept = {"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": meta, "revision": 1, "data": data}
+    made = cluster.kubectl("create", "-o", "json", "-f", "-", stdin=json.dumps(kept))
+    return json.loads(made)  # type: ignore[no-any-return]
+
+
+def begin_a_move(cluster: Cluster, name: str) -> dict[str, Any]:
+    """What the planner does with a bare pod: keep its spec, let a plan say what is kept, and evict it."""
+    pod = get(cluster, "pod", name, "-n", "quickstart")
+    revision = keep(cluster, name, moving.made_anew(pod))
+    uid = pod["metadata"]["uid"]
+    kept = {"uid": uid, "revision": revision["metadata"]["uid"], "digest": moving.digest(revision["data"])}
+    victim = {"pod": f"quickstart/{name}", "uid": uid, "node": "node-1"}
+    plan = {"apiVersion": "gpuyard.io/v1alpha1", "kind": "Plan", "metadata": {"name": f"move-{name}"}}
+    spec = {"phase": "consolidate", "evictions": [victim]}
+    cluster.kubectl("create", "-f", "-", stdin=json.dumps(plan | {"spec": spec}))
+    status = json.dumps({"status": {"state": "Running", "kept": [kept]}})
+    cluster.kubectl(
+        "patch", "plans.gpuyard.io", f"move-{name}", "--subresource=status", "--type=merge", "--patch", status
+    )
     cluster.kubectl("delete", "pod", name, "-n", "quickstart", "--grace-period=0", "--force")
+    return revision
 
 
-def test_what_somebody_keeps_in_our_namespace_stays_and_so_do_queues_with_their_crds(used: Cluster) -> None:
+def replace_what_is_kept(cluster: Cluster, name: str, revision: dict[str, Any]) -> None:
+    """What a user of the namespace may do who has the right to ControllerRevisions."""
+    cluster.kubectl("delete", "controllerrevision", f"gpuyard-move-{name}", "-n", "quickstart")
+    keep(cluster, name, revision["data"] | {"spec": revision["data"]["spec"] | {"hostPID": True}})
+
+
+@pytest.fixture(scope="module")
+def removed(used: Cluster) -> dict[str, list[str]]:
+    """What `gpuyard uninstall` says it did and left, with strangers' things in its namespace and pods being moved."""
     used.kubectl("-n", "gpuyard", "create", "configmap", "notes")
     used.kubectl("annotate", "pod", "red-train-1", "-n", "quickstart", "gpuyard.io/poke=1", "theirs=yes")
+    replace_what_is_kept(used, "red-train-3", begin_a_move(used, "red-train-3"))
+    keep(used, "no-pod", {"no": "metadata"})
     begin_a_move(used, "red-train-2")
-    said = uninstall(used)
-    assert "pod quickstart/red-train-2 was being moved, and is there again" in said
-    assert get(used, "controllerrevisions", "-n", "quickstart")["items"] == []
+    return json.loads(gpuyard(used, "uninstall", "-o", "json", code=1))  # type: ignore[no-any-return]
+
+
+@pytest.mark.row("X-76", case="replaced")
+@pytest.mark.row("X-76", case="no-plan")
+def test_what_users_put_in_the_place_of_a_kept_spec_is_not_created_and_the_rest_goes_on(
+    used: Cluster, removed: dict[str, list[str]]
+) -> None:
+    names = ("no-pod", "red-train-3")
+    refusal = "ControllerRevision quickstart/gpuyard-move-{} is not what a plan says was kept of a pod"
+    assert [one.partition(":")[0] for one in sorted(removed["left"])] == [refusal.format(name) for name in names]
+    assert "pod quickstart/red-train-2 was being moved, and is there again" in removed["done"]
+    pods = {one["metadata"]["name"] for one in get(used, "pods", "-n", "quickstart")["items"]}
+    assert ("red-train-3" in pods, "red-train-2" in pods) == (False, True)
+    kept = {one["metadata"]["name"] for one in get(used, "controllerrevisions", "-n", "quickstart")["items"]}
+    assert kept == {f"gpuyard-move-{name}" for name in names}, "they are left for people to look at"
+
+
+def test_what_somebody_keeps_in_our_namespace_stays_and_so_do_queues_with_their_crds(
+    used: Cluster, removed: dict[str, list[str]]
+) -> None:
+    said = "\n".join(removed["done"])
     assert "namespace gpuyard stays: ConfigMap notes is not ours" in said
     assert "CRD queues.scheduling.run.ai stays" in said
     left = {thing for thing in everything(used) if "gpuyard" in thing}
@@ -293,6 +392,7 @@ def test_what_somebody_keeps_in_our_namespace_stays_and_so_do_queues_with_their_
         "ConfigMap gpuyard/notes",
         "ConfigMap gpuyard/kube-root-ca.crt",
         "ServiceAccount gpuyard/default",
+        *(f"ControllerRevision quickstart/gpuyard-move-{name}" for name in ("no-pod", "red-train-3")),
     }
     assert get(used, "pod", "red-train-2", "-n", "quickstart")
     notes = get(used, "pod", "red-train-1", "-n", "quickstart")["metadata"]["annotations"]

@@ -60,6 +60,40 @@ def test_killed_while_a_bare_pod_is_moved_it_is_made_anew_once(yard: Yard) -> No
     yard.until(lambda: states_of(yard, team) == ["Kept"], 15, "the plan is kept")
 
 
+@pytest.mark.row("X-75")
+def test_a_user_who_replaces_what_is_kept_of_a_pod_gets_no_pod_created_from_it(yard: Yard) -> None:
+    team = yard.queue("team")
+    half_full(yard, team, terminationGracePeriodSeconds=8)
+    yard.submit("large", queue=team, gpus=8)
+    yard.until(lambda: bool(evicted(yard)), 30, "the move has begun")
+    replace_what_is_kept(yard, "two")
+    yard.until(lambda: "two" not in yard.pods(), 30, "the old one is gone")
+    yard.until(lambda: states_of(yard, team) == ["Impossible"], 30, "the plan has ended")
+    (plan,) = plans_for(yard, team)
+    assert times_made(yard, "two") == 1
+    assert "not what the plan says was kept of it" in plan["status"]["message"]
+    refused = "MoveRefused"
+    yard.until(lambda: refused in reasons(yard, "two", yard.namespace), 30, "an Event says so on the pod")
+    yard.until(lambda: refused in reasons(yard, plan["metadata"]["name"], "default"), 30, "and on the plan")
+    yard.until(lambda: {"one", "large"} <= yard.placed(), 60, "the claimant has the room all the same")
+
+
+def replace_what_is_kept(yard: Yard, name: str) -> None:
+    """Let the kept spec of a pod ask for the processes of its node, as a user of the namespace might."""
+    kubectl, revision = yard.cluster.kubectl, f"gpuyard-move-{name}"
+    found = json.loads(kubectl("get", "controllerrevision", revision, "-n", yard.namespace, "-o", "json"))
+    meta = {key: found["metadata"][key] for key in ("name", "namespace", "labels")}
+    data = found["data"] | {"spec": found["data"]["spec"] | {"hostPID": True}}
+    kubectl("delete", "controllerrevision", revision, "-n", yard.namespace)
+    kubectl("create", "-f", "-", stdin=json.dumps(found | {"metadata": meta, "data": data}))
+
+
+def reasons(yard: Yard, name: str, namespace: str) -> set[str]:
+    """The reasons of the Events about an object."""
+    found = json.loads(yard.cluster.kubectl("get", "events.events.k8s.io", "-n", namespace, "-o", "json"))
+    return {one["reason"] for one in found["items"] if one["regarding"].get("name") == name}
+
+
 def times_made(yard: Yard, name: str) -> int:
     """How often a pod of this name was created."""
     made = [one for one in yard.audit("create", "pods", name=name) if "subresource" not in one["objectRef"]]

@@ -24,7 +24,7 @@ PLAYED_IN_PARTS = {
     START: ("test_mock_start.py", "test_sandbox_kind.py"),
     DOCS / "install.md": ("test_install.py", "test_sandbox_kind.py", "test_wiring.py", "test_wiring_kind.py"),
     RECIPES: ("test_mock_recipes.py",),
-    DOCS / "security.md": ("test_admission.py", "test_wiring_kind.py"),
+    DOCS / "security.md": ("test_admission.py", "test_install.py", "test_wiring_kind.py"),
 }
 """Documents whose sections need clusters of their own: the modules of tests/cluster, which name what they play."""
 

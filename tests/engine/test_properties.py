@@ -10,7 +10,7 @@ from gpuyard.engine.amounts import smaller
 from gpuyard.engine.counting import UNUSED
 from gpuyard.engine.model import GPU, SCALE, UNLIMITED, Shape, State
 from gpuyard.engine.plan import Cycle
-from gpuyard.engine.result import Evict, FinalState, Outcome
+from gpuyard.engine.result import Evict, FinalState, Nominate, Outcome
 from gpuyard.engine.scratch import ACTIVE, Scratch, is_stuck
 from gpuyard.engine.settings import Settings
 from gpuyard.engine.settle import settle
@@ -75,6 +75,7 @@ def add_workload(some: Yard, chance: Random, queue: str) -> None:
         groups = tuple(f"own-{key.removeprefix('ns/')}-{n}" for n in range(devices))
         some._free[pod.node] -= devices * GPU - pod.shape.fraction
         some._pods[key] = msgspec.structs.replace(pod, gpu_groups=groups)
+        some.pod(key.removeprefix("ns/"), bare=chance.random() < 0.3)
         if chance.random() < 0.05:
             some.pod(key.removeprefix("ns/"), state=State.TERMINATING, deleted_at=NOW - chance.choice([10, 500]))
         elif chance.random() < 0.1:
@@ -87,6 +88,7 @@ def planned(chance: Random) -> tuple[Snapshot, Settings, Outcome]:
         max_moved=chance.choice([-1, 16, 1]),
         placement=chance.choice(["pack", "spread"]),
         keep_nodes_empty=chance.random() < 0.2,
+        move_bare_pods=chance.random() < 0.5,
     )
     return snapshot, chosen, settle(snapshot, chosen)
 
@@ -111,6 +113,17 @@ def test_no_node_and_no_gpu_is_booked_twice(chance: Random) -> None:
     for node, _group in shared:
         whole[node] += 1
     assert all(used <= snapshot.fleet.nodes[node].gpus for node, used in whole.items())
+
+
+@pytest.mark.row("X-77", case="property")
+@examples
+@given(chances)
+def test_no_bare_pod_is_moved_where_the_settings_do_not_allow_it(chance: Random) -> None:
+    snapshot, chosen, outcome = planned(chance)
+    for cycle in outcome.cycles[:1] if not chosen.move_bare_pods else ():
+        gone = {action.pod for action in cycle.actions if isinstance(action, Evict)}
+        promised = {action.pod for action in cycle.actions if isinstance(action, Nominate)}
+        assert not [pod for pod in gone & promised if snapshot.pods[pod].bare]
 
 
 @examples

@@ -25,6 +25,9 @@ from gpuyard.engine.result import (
     Waiting,
 )
 from gpuyard.engine.sentences import (
+    LONGEST_NAME,
+    LONGEST_SENTENCE,
+    LONGEST_TEXT,
     amount,
     amounts,
     cause_in_words,
@@ -32,9 +35,12 @@ from gpuyard.engine.sentences import (
     is_ours,
     nodes_by_cause,
     sentence,
+    shortened,
     thousandths,
     told,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 NINE = 1_767_258_000
 """2026-01-01, nine o'clock."""
@@ -368,3 +374,56 @@ NODE_CAUSES = (
 def test_every_cause_of_a_node_has_words_of_its_own(cause: str) -> None:
     words = cause_in_words(cause)
     assert [other for other in NODE_CAUSES if cause_in_words(other) == words] == [cause]
+
+
+# --- long names ---
+
+
+def named(facts: Any, name: str) -> Any:  # noqa: ANN401 - facts of any kind
+    """The same facts, with this as every name in them."""
+    texts = {field: name for field in facts.__struct_fields__ if isinstance(getattr(facts, field), str)}
+    known = {field: getattr(facts, field) for field in ("why", "kind", "resource") if field in texts}
+    budgets = {"budgets": (name,) * 50} if "budgets" in facts.__struct_fields__ else {}
+    return msgspec.structs.replace(facts, **(texts | known | budgets))
+
+
+names = st.one_of(
+    st.text(max_size=300),
+    st.builds(lambda text, times: text * times, st.text(min_size=1, max_size=10), st.integers(1, 1000)),
+    st.just("q" * 1_000_000),
+)
+
+
+@pytest.mark.row("X-71")
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@settings(max_examples=20)
+@given(name=names)
+def test_no_sentence_is_too_long_whatever_the_names_are(case: Case, name: str) -> None:
+    waiting = Waiting(case.reason, named(case.facts, name))
+    assert len(sentence(waiting)) <= LONGEST_SENTENCE
+    assert len(told(waiting)) <= LONGEST_TEXT
+    assert sentence(waiting) == sentence(waiting)
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_sentence_with_long_names_still_says_all_the_rest(case: Case) -> None:
+    if case.reason is not Reason.PROTECTED_BY_BUDGET:
+        long = sentence(Waiting(case.reason, named(case.facts, "q" * 1000)))
+        assert long == sentence(Waiting(case.reason, named(case.facts, shortened("q" * 1000))))
+        assert len(long) < LONGEST_SENTENCE
+        assert is_ours(long)
+
+
+@pytest.mark.row("X-71")
+@given(name=names)
+def test_the_reason_of_an_eviction_is_not_too_long_either(name: str) -> None:
+    account = Account(side(name, 1000), side(name + "2", 2000))
+    assert len(eviction(evicted(claimant=name, account=account))) <= LONGEST_TEXT
+
+
+def test_a_name_of_usual_length_is_left_as_it_is() -> None:
+    assert shortened("q" * LONGEST_NAME) == "q" * LONGEST_NAME
+
+
+def test_a_long_name_keeps_its_beginning_and_shows_that_it_is_cut() -> None:
+    assert shortened("abcdefghij", 8) == "abcde..."

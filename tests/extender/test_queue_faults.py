@@ -72,6 +72,18 @@ def test_words_of_ours_in_a_value_lose_nothing_at_a_restart(value: str) -> None:
     assert limit(restarted(of, bad), "team") == 1
 
 
+@pytest.mark.row("X-73")
+def test_however_long_the_texts_of_a_queue_are_its_condition_is_not_and_can_be_read_after_a_restart() -> None:
+    good, bad = queue("team", limit=1), queue("team", limit=2)
+    good["spec"]["displayName"] = bad["spec"]["preemptMinRuntime"] = "x" * 1_000_000
+    of = Bench(good)
+    of.put(bad)
+    said = condition(of, "team")
+    assert said is not None
+    assert len(said["message"]) < 2000
+    assert limit(restarted(of, bad), "team") == 1
+
+
 def test_words_of_ours_in_what_holds_lose_nothing_either() -> None:
     of = Bench(queue("team", limit=1, parent="x; in force: y"))
     of.put(bad := queue("team", limit=-7, parent="x; in force: y"))

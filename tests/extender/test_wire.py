@@ -6,6 +6,7 @@ from itertools import islice
 from typing import Any
 
 import pytest
+from gpuyard.engine.sentences import LONGEST_SENTENCE, LONGEST_TEXT
 from gpuyard.extender import wire
 from gpuyard.extender.wire import (
     BINDING,
@@ -17,6 +18,11 @@ from gpuyard.extender.wire import (
     MetaVictims,
     WireError,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.extender import builders
+from tests.extender.builders import Bench, node
 
 
 def pod(name: str = "p", **labels: str) -> dict[str, Any]:
@@ -260,3 +266,41 @@ def test_what_came_only_as_a_name_has_no_more_to_it() -> None:
 def test_what_is_no_list_of_names_is_an_error(text: bytes) -> None:
     with pytest.raises(WireError, match="NodeNames"):
         named(text=text)
+
+
+# --- the length of answers ---
+
+names = st.lists(st.text(min_size=1, max_size=40), unique=True, max_size=50)
+sentences = st.builds(lambda text, times: text * times, st.text(max_size=20), st.sampled_from([1, 30, 1000]))
+A_NODE = 6 * LONGEST_SENTENCE + len('"":"",')
+"""Bytes that an answer has at most for a node, beside its name: JSON writes a character in up to six."""
+THE_REST = 200
+
+
+@pytest.mark.row("X-70", case="filter")
+@settings(max_examples=50)
+@given(names=names, sentence=sentences)
+def test_a_refusal_is_no_longer_than_its_request_and_a_fixed_length_for_each_node(
+    names: list[str], sentence: str
+) -> None:
+    call = body(Pod=pod(), Nodes=None, NodeNames=names)
+    request = CANDIDATES.read(call)
+    answer = wire.write(wire.refusal(request, request.by_name(), sentence))
+    assert len(answer) <= len(call) + len(names) * A_NODE + THE_REST
+    assert set(json.loads(answer)["FailedAndUnresolvableNodes"]) == set(names), "every node is still listed"
+
+
+@pytest.mark.row("X-70", case="filter")
+def test_a_queue_with_a_name_of_a_megabyte_makes_no_long_answer() -> None:
+    bench = Bench(*(node(f"n{number}") for number in range(100)))
+    stray = builders.pod("a", "q" * 1_000_000)
+    bench.put(stray)
+    answer = wire.write(bench.filter(stray))
+    assert json.loads(answer)["NodeNames"] == []
+    assert len(answer) <= 100 * A_NODE
+
+
+@pytest.mark.row("X-70", case="error")
+@pytest.mark.parametrize("answer", [FilterAnswer(error="x" * 10**6), wire.BindAnswer("x" * 10**6)])
+def test_what_went_wrong_is_told_in_a_bounded_text(answer: wire.Answer) -> None:
+    assert len(written(answer)["Error"]) == LONGEST_TEXT

@@ -6,15 +6,17 @@ workloads end ──▶ nodes are cleaned ──▶ objects, namespace, CRDs ─
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import NamedTuple
 
 import msgspec
 from gpuyard.cli import remains
 from gpuyard.cli.inventory import INSTANCE, PART_OF, Kind, Thing, kinds, ours, strangers
 from gpuyard.common.kube.client import Client, Json, Patch, Selector
 from gpuyard.common.kube.errors import ApiError
-from gpuyard.common.kube.resources import CONTROLLER_REVISIONS, NODES, PODS, Resource
+from gpuyard.common.kube.resources import CONTROLLER_REVISIONS, NODES, PLANS, PODS, Resource
 from gpuyard.common.topology.cluster_node import ClusterNode
-from gpuyard.extender.planner.moving import MOVED_FROM, OF_PLAN, Found, bring_back
+from gpuyard.extender.planner.moving import OF_PLAN, Found, bring_back, is_genuine
+from gpuyard.extender.planner.plans import Kept, Plan
 from gpuyard.extender.waker import POKE
 from gpuyard.gfd.owned import MANAGER, LabelledNode, body, owned
 
@@ -30,6 +32,13 @@ HISTORY = "plans.gpuyard.io"
 GONE_WITHIN = 180.0
 LET_GO_WITHIN = 7 * 60.0
 POLL = 1.0
+
+
+class _Move(NamedTuple):
+    """A pod that was being moved, and what a plan says was kept of it."""
+
+    pod: str
+    kept: Kept
 
 
 class Removal:
@@ -135,19 +144,37 @@ class Removal:
 
     async def _finish_moves(self) -> list[str]:
         """Make the pods anew that were on their way to another node: their specs are in our keeping alone."""
-        kept = await self._client.items(CONTROLLER_REVISIONS.within(), Selector(labels=OF_PLAN))
-        return [problem for revision in kept if (problem := await self._finish_move(revision))]
+        moves = await self._moves()
+        revisions = await self._client.items(CONTROLLER_REVISIONS.within(), Selector(labels=OF_PLAN))
+        return [problem for each in revisions if (problem := await self._finish_move(each, moves))]
 
-    async def _finish_move(self, revision: Json) -> str:
-        meta = revision["data"]["metadata"]
-        pod, uid = f"{meta['namespace']}/{meta['name']}", meta["annotations"][MOVED_FROM]
+    async def _moves(self) -> Mapping[str, _Move]:
+        """What the plans say is kept of moved pods, by the UID of the ControllerRevision."""
+        try:
+            found = [_read(item) for item in await self._client.items(PLANS.within())]
+        except ApiError as error:
+            if not error.not_found:
+                raise
+            return {}
+        plans = [plan for plan in found if plan is not None]
+        moves = ((plan.victims.get(kept.uid), kept) for plan in plans for kept in plan.status.kept)
+        return {kept.revision: _Move(victim.pod, kept) for victim, kept in moves if victim is not None}
+
+    async def _finish_move(self, revision: Json, moves: Mapping[str, _Move]) -> str:
+        meta = revision["metadata"]
+        what, move = f"ControllerRevision {meta['namespace']}/{meta['name']}", moves.get(meta["uid"])
+        if move is None or not is_genuine(revision, move.kept):
+            return f"{what} is not what a plan says was kept of a pod: no pod is created from it; look at it, delete it"
 
         async def back() -> bool:
-            return await bring_back(self._client, pod, uid) is not Found.LEAVING
+            return await bring_back(self._client, move.pod, move.kept) is not Found.LEAVING
 
-        if not await self._until(back):
-            return f"pod {pod} should have been moved and does not end; {revision['metadata']['name']} keeps its spec"
-        self._say(f"pod {pod} was being moved, and is there again")
+        try:
+            if not await self._until(back):
+                return f"pod {move.pod} should have been moved and does not end; {what} keeps its spec"
+        except ApiError as error:
+            return f"pod {move.pod} was being moved and cannot be created: {error.message}; {what} keeps its spec"
+        self._say(f"pod {move.pod} was being moved, and is there again")
         return ""
 
     # --- objects ---
@@ -214,6 +241,14 @@ class Removal:
                 return False
             await self._sleep(POLL)
         return True
+
+
+def _read(plan: Json) -> Plan | None:
+    """A plan, or None for an object that is not a plan as we write them."""
+    try:
+        return msgspec.convert(plan, Plan)
+    except msgspec.ValidationError:
+        return None
 
 
 _UNPOKED: Json = {"metadata": {"annotations": {POKE: None}}}

@@ -9,6 +9,7 @@ from gpuyard.cli.live import OWNERS, settings
 from gpuyard.cli.patient import ACCOUNT, DOCS, NAMESPACE, Patient
 from gpuyard.cli.schemas import CRDS
 from gpuyard.common.kube.resources import Resource
+from gpuyard.engine.settings import Settings
 
 GRANTED = "the extender has its rights"
 REVIEWS = Resource("authorization.k8s.io/v1", "subjectaccessreviews", "SubjectAccessReview")
@@ -31,38 +32,55 @@ class Right(NamedTuple):
 
 
 NEEDED: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    "": {"pods": (*_READ, "get", "patch", "create"), "nodes": _READ, "namespaces": _READ, "pods/eviction": ("create",)},
-    "apps": {"controllerrevisions": ("get", "create", "delete")},
+    "": {"pods": (*_READ, "get", "patch"), "nodes": _READ, "namespaces": _READ, "pods/eviction": ("create",)},
     "gpuyard.io": {"plans": ("list", "create", "delete"), "plans/status": ("patch",)},
     "scheduling.run.ai": {"queues": _READ, "podgroups": _READ, "queues/status": ("patch",)},
     "events.k8s.io": {"events": ("create", "patch")},
     "policy": {"poddisruptionbudgets": _READ},
     "scheduling.k8s.io": {"priorityclasses": _READ},
 }
-"""By API group and resource what the extender does in all namespaces."""
+"""By API group and resource what the extender does in all namespaces, however it is set."""
 
 OF_OWNERS = tuple(Right(verb, one.api_version.partition("/")[0], one.plural) for one in OWNERS for verb in _READ)
 """By which it knows how many pods start together; a kind may be missing in a cluster."""
 
-PAST_BUDGETS = Right("delete", "", "pods")
+PAST_BUDGETS = (Right("delete", "", "pods"),)
 """Only with `honorDisruptionBudgets: false`."""
+
+TO_MOVE = (
+    Right("create", "", "pods"),
+    *(Right(verb, "apps", "controllerrevisions") for verb in ("get", "create", "delete")),
+)
+"""Only with `moveBarePods: true`."""
+
+_SETTINGS = {
+    TO_MOVE: ("moveBarePods: true", "kubectl apply -k manifests/overlays/move-bare-pods"),
+    PAST_BUDGETS: ("honorDisruptionBudgets: false", "kubectl apply -k manifests/overlays/ignore-budgets"),
+}
+"""The settings that need rights of their own, and what binds these."""
 
 
 def rights() -> Iterator[Right]:
     """All that the extender does, as it is set by default."""
+    yield from needed(Settings())
+
+
+def needed(by: Settings) -> Iterator[Right]:
+    """All that the extender does with these settings."""
     for group, resources in NEEDED.items():
         for resource, verbs in resources.items():
             yield from (Right(verb, group, resource) for verb in verbs)
     yield from (Right(verb, "coordination.k8s.io", "leases", NAMESPACE) for verb in ("get", "create", "update"))
     yield from OF_OWNERS
+    yield from TO_MOVE if by.move_bare_pods else ()
+    yield from () if by.honor_disruption_budgets else PAST_BUDGETS
 
 
 async def granted(patient: Patient) -> list[Finding]:
     """Which of them the account lacks."""
     if not patient.has_account:
         return []
-    budgets_hold = (await settings(patient.client)).honor_disruption_budgets
-    wanted = [*rights(), *(() if budgets_hold else (PAST_BUDGETS,))]
+    wanted = [*needed(await settings(patient.client))]
     allowed = await asyncio.gather(*(_allowed(patient, each) for each in wanted))
     missing = [right for right, yes in zip(wanted, allowed, strict=True) if not yes]
     found = [finding async for finding in _told(patient, missing)]
@@ -71,8 +89,13 @@ async def granted(patient: Patient) -> list[Finding]:
 
 async def _told(patient: Patient, missing: Collection[Right]) -> AsyncIterator[Finding]:
     """What becomes of it; an owner that the cluster has no kind of is not missed."""
-    if lacking := [str(right) for right in missing if right not in OF_OWNERS]:
+    optional = {*OF_OWNERS, *TO_MOVE, *PAST_BUDGETS}
+    if lacking := [str(right) for right in missing if right not in optional]:
         yield Finding(GRANTED, Status.FAIL, f"{_WHO} may not {', '.join(lacking)}", _AGAIN)
+    for needed_for, (setting, remedy) in _SETTINGS.items():
+        if lacking := [str(right) for right in missing if right in needed_for]:
+            seen = f"{_WHO} may not {', '.join(lacking)}, which {setting} needs"
+            yield Finding(GRANTED, Status.FAIL, seen, f"{remedy}, or take the setting back")
     if unseen := [str(right) for right in missing if right in OF_OWNERS and await _is_kind(patient, right)]:
         seen = f"{_WHO} may not {', '.join(unseen)}: gangs of these start pod by pod"
         yield Finding(GRANTED, Status.WARN, seen, _AGAIN)

@@ -258,6 +258,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The indices of its GPUs on the node, where known."""
     owner: str = ""
     """UID of the owner that replaces it under a new name; empty for pods that keep their name (bare, StatefulSet)."""
+    bare: bool = False
+    """Whether it has no owner at all, so that no controller replaces it."""
     labels: Labels = NO_LABELS
     spreads: bool = False
     """Whether it would rather be spread over a topology (`ScheduleAnyway`)."""

@@ -59,18 +59,26 @@ _NO_OFFER = Offer()
 class Placer:
     """Finds places on a scratch. `standing` are the promises made earlier, by pod."""
 
-    def __init__(self, scratch: Scratch, *, spread: bool, standing: Mapping[str, Standing]) -> None:
+    def __init__(
+        self, scratch: Scratch, *, spread: bool, standing: Mapping[str, Standing], moves_bare: bool = True
+    ) -> None:
         self._scratch = scratch
         self._rooms = scratch.rooms
         self._fleet = scratch.snapshot.fleet
         self._spread = spread
         self._standing = standing
+        self._moves_bare = moves_bare
         self.company = Company(scratch)
         self.shut: frozenset[str] = frozenset()
         """Nodes that are kept empty for now."""
 
     def find(self, pod: Pod, within: Nodes = None, scores: Mapping[str, int] | None = None) -> Search:
         """The best place for a pod, if there is one, among the nodes `within`; `scores` rank the topology's domains."""
+        if self.is_fixed(pod):
+            return (yield from self._home(pod, within))
+        return (yield from self._anywhere(pod, within, scores))
+
+    def _anywhere(self, pod: Pod, within: Nodes, scores: Mapping[str, int] | None) -> Search:
         nodes = self.nodes_for(pod, within)
         wishes = yield from self.company.of(pod)
         promised = self._promised(pod, nodes, wishes)
@@ -87,6 +95,16 @@ class Placer:
             return joined or (yield from self._by_index(pod, nodes, wishes))
         found = yield from self._by_cpu(pod, nodes, wishes, Room.fits_now)
         return found or (yield from self._by_cpu(pod, nodes, wishes, _always))
+
+    def is_fixed(self, pod: Pod) -> bool:
+        """Whether a running pod cannot be moved, since nobody would create it again on another node."""
+        return pod.bare and bool(pod.node) and not self._moves_bare
+
+    def _home(self, pod: Pod, within: Nodes) -> Search:
+        """The place on which a pod has stood until now, the only one for a pod that is not moved."""
+        if (within is None or pod.node in within) and (yield from self.has_room(pod, pod.node, pod.gpu_groups)):
+            return Spot(pod.node, pod.gpu_groups, now=False)
+        return None
 
     def prepare(self, team: Team) -> Iterator[None]:
         """Make the indexes that the pods of a workload will need, a little at a time."""

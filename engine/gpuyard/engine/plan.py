@@ -69,7 +69,12 @@ class Cycle:
         self._clearing = Clearing(self.scratch)
         self._clearable: dict[str, tuple[int, int]] = {}
         self._reporter = reporter or Silent()
-        self.placer = Placer(self.scratch, spread=settings.placement == "spread", standing=self.standing)
+        self.placer = Placer(
+            self.scratch,
+            spread=settings.placement == "spread",
+            standing=self.standing,
+            moves_bare=settings.move_bare_pods,
+        )
         self.starter = Starter(self.scratch, self.placer, self._reporter)
         self.guard = protection.Guard(self.scratch, spared, honor_budgets=settings.honor_disruption_budgets)
 
@@ -416,7 +421,7 @@ class Cycle:
         return self._movable[size]
 
     def _may_move(self, team: Team, size: int) -> bool:
-        if not self._may_lose(team):
+        if not self._may_lose(team) or any(map(self.placer.is_fixed, team.pods)):
             return False
         if size and len(team.pods) == 1 and self.scratch.status(team.pods[0]) is Status.RUNNING:
             return self._could_clear(team.pods[0].node) >= size
@@ -427,7 +432,8 @@ class Cycle:
         room = self.scratch.rooms[node]
         found = self._clearable.get(node)
         if found is None or found[0] != room.version:
-            having = ((p.shape.gpus or len(p.gpu_groups), p) for p in self.snapshot.on_node[node])
+            movable = (p for p in self.snapshot.on_node[node] if not self.placer.is_fixed(p))
+            having = ((p.shape.gpus or len(p.gpu_groups), p) for p in movable)
             running = (gpus for gpus, p in having if gpus and self.scratch.status(p) is Status.RUNNING)
             found = self._clearable[node] = (room.version, room.later + sum(running))
         return found[1]

@@ -2,10 +2,14 @@
 
 `sentence` goes to kube-scheduler and into the pod's condition. It names causes and configured values only, so the same
 cause gives the same bytes every time. `told` adds the live numbers, for the command line, events and the web page.
+
+Users choose the names of queues, workloads and schedulers, and a sentence is repeated for every node of a cluster. So
+`shortened` cuts long names, and every text has a longest length.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 
+import msgspec
 from gpuyard.engine.kube.times import written
 from gpuyard.engine.model import GPU, MOST_LEVELS, UNLIMITED, Amounts
 from gpuyard.engine.result import (
@@ -29,6 +33,15 @@ from gpuyard.engine.result import (
 
 MEGABYTE = 1_000_000
 
+LONGEST_NAME = 128
+"""The most characters of a name in a sentence; two such names fit into every sentence."""
+
+LONGEST_SENTENCE = 512
+"""The most characters of a sentence that is repeated for every node."""
+
+LONGEST_TEXT = 1024
+"""The most characters of a text that is told once: an Event, a condition, a message in a status."""
+
 _CAUSES: Mapping[str, str] = {
     "gpus": "too few free GPUs",
     "cpu": "too little free CPU",
@@ -49,7 +62,19 @@ def sentence(waiting: Waiting) -> str:
     """Why a pod waits, in a sentence that stays the same while the cause does."""
     if waiting.facts is None:
         return _BARE[waiting.reason]
-    return _CONSTANT[type(waiting.facts)](waiting.facts, waiting.reason)
+    text = _CONSTANT[type(waiting.facts)](_with_short_names(waiting.facts), waiting.reason)
+    return shortened(text, LONGEST_SENTENCE)
+
+
+def shortened(text: str, longest: int = LONGEST_NAME) -> str:
+    """A name, or with another limit any text, cut at the same place each time if it is too long."""
+    return text if len(text) <= longest else text[: longest - len(_CUT)] + _CUT
+
+
+def _with_short_names(facts: Facts) -> Facts:
+    texts = ((field, getattr(facts, field)) for field in facts.__struct_fields__)
+    long = {field: shortened(text) for field, text in texts if isinstance(text, str) and len(text) > LONGEST_NAME}
+    return msgspec.structs.replace(facts, **long) if long else facts
 
 
 def is_ours(word: str) -> bool:
@@ -60,21 +85,21 @@ def is_ours(word: str) -> bool:
 def told(waiting: Waiting) -> str:
     """Why a pod waits, with the numbers of this moment."""
     numbers = _numbers(waiting.facts)
-    return f"{sentence(waiting)} ({numbers})" if numbers else sentence(waiting)
+    return shortened(f"{sentence(waiting)} ({numbers})" if numbers else sentence(waiting), LONGEST_TEXT)
 
 
 def eviction(evicted: Evict) -> str:
     """Why a pod loses its place: in which phase, for whom, and how both queues stand."""
-    for_whom = f"{evicted.phase} for {evicted.claimant}" if evicted.claimant else _STALE
+    for_whom = f"{evicted.phase} for {shortened(evicted.claimant)}" if evicted.claimant else _STALE
     sides = evicted.account
     told_of = [standing(s) for s in (sides.claimant, sides.victim) if s is not None] if sides else []
-    return "; ".join([for_whom, *dict.fromkeys(told_of)])
+    return shortened("; ".join([for_whom, *dict.fromkeys(told_of)]), LONGEST_TEXT)
 
 
 def standing(of: Standing) -> str:
     """A queue's numbers in GPUs."""
     has, quota, fair = (amount("gpu", a.gpu) for a in (of.allocated, of.quota, of.fair_share))
-    return f"queue {of.queue}: allocated {has}, quota {quota}, fair share {fair}, priority {of.priority}"
+    return f"queue {shortened(of.queue)}: allocated {has}, quota {quota}, fair share {fair}, priority {of.priority}"
 
 
 def amount(resource: str, value: int) -> str:
@@ -117,6 +142,7 @@ def nodes_by_cause(causes: Mapping[str, int]) -> str:
     )
 
 
+_CUT = "..."
 _STALE = "evict-stale: its gang has been below its minimum for too long"
 
 _BARE: Mapping[Reason, str] = {
@@ -295,4 +321,4 @@ _NUMBERS: Mapping[type, Callable[..., str]] = {
 
 
 def _listed(names: Iterable[str]) -> str:
-    return ", ".join(names)
+    return ", ".join(map(shortened, names))

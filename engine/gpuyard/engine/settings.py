@@ -34,6 +34,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_moved: int = 16
     """Workloads that one consolidation may move; -1: no limit."""
     keep_nodes_empty: bool = False
+    move_bare_pods: bool = False
+    """Whether pods without an owner are moved: the extender has to create them again."""
     staleness_grace: int = 60
     honor_disruption_budgets: bool = True
     fairshare_k: int = SCALE
@@ -107,6 +109,7 @@ KEYS: Mapping[str, tuple[str, Callable[[str], object]]] = {
     "namespaceMatch": ("namespace_match", _choice("off", "name", "label")),
     "consolidation.maxMoved": ("max_moved", _at_most),
     "consolidation.keepNodesEmpty": ("keep_nodes_empty", _switch),
+    "moveBarePods": ("move_bare_pods", _switch),
     "staleness.gracePeriod": ("staleness_grace", duration),
     "honorDisruptionBudgets": ("honor_disruption_budgets", _switch),
     "fairshare.k": ("fairshare_k", scaled),

@@ -111,6 +111,7 @@ class ExtenderConfig(Strict, frozen=True):
     consolidation: Consolidation = Consolidation()
     staleness: Staleness = Staleness()
     honor_disruption_budgets: bool = True
+    move_bare_pods: bool = False
     planner: Planner = Planner()
     verdict: Verdict = Verdict()
     fairshare: Fairshare = Fairshare()
@@ -134,6 +135,7 @@ class ExtenderConfig(Strict, frozen=True):
             keep_nodes_empty=self.consolidation.keep_nodes_empty,
             staleness_grace=self.staleness.grace_period,
             honor_disruption_budgets=self.honor_disruption_budgets,
+            move_bare_pods=self.move_bare_pods,
             fairshare_k=round(self.fairshare.k * SCALE),
             saturation_multiplier=round(self.reclaim.saturation_multiplier * SCALE),
         )

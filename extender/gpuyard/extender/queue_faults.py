@@ -17,6 +17,7 @@ from gpuyard.common.kube.events import Recorder
 from gpuyard.common.kube.objects import ObjectReference
 from gpuyard.common.kube.resources import QUEUES
 from gpuyard.engine.kube import objects
+from gpuyard.engine.sentences import LONGEST_TEXT, shortened
 from gpuyard.extender.objects import Queue
 
 INVALID = "QueueInvalid"
@@ -27,6 +28,9 @@ NO_GOOD = "until it is put right it does not exist for gpuyard"
 ACCEPTED = "Accepted"
 IN_FORCE = "; in force: "
 INTERVAL = 1.0
+
+LONGEST_OBJECT_NAME = 253
+"""Kubernetes has no longer names of objects."""
 
 _SPEC = msgspec.json.Decoder(objects.QueueSpec)
 
@@ -43,13 +47,18 @@ class QueueFault(NamedTuple):
     @property
     def sentence(self) -> str:
         """What people are told."""
-        return f"{self.why}; {LAST_GOOD if self.good else NO_GOOD}"
+        return f"{self._cause}; {LAST_GOOD if self.good else NO_GOOD}"
 
     @property
     def condition(self) -> Json:
         """The condition that says so, in the Queue's status."""
         good = msgspec.json.encode(_lean(msgspec.to_builtins(self.good))).decode() if self.good else "nothing"
-        return {"type": ACCEPTED, "status": "False", "reason": INVALID, "message": f"{self.why}{IN_FORCE}{good}"}
+        return {"type": ACCEPTED, "status": "False", "reason": INVALID, "message": f"{self._cause}{IN_FORCE}{good}"}
+
+    @property
+    def _cause(self) -> str:
+        """What is wrong, short enough for a condition: it quotes what a user wrote."""
+        return shortened(self.why, LONGEST_TEXT)
 
 
 def last_good(seen: Queue) -> objects.QueueSpec | None:
@@ -70,7 +79,9 @@ def _in_force(message: str) -> objects.QueueSpec | None:
 
 
 def _lean(value: object) -> object:
-    """The same without what is not set."""
+    """The same without what is not set; texts of users are no longer than the name of an object can be."""
+    if isinstance(value, str):
+        return shortened(value, LONGEST_OBJECT_NAME)
     if not isinstance(value, dict):
         return value
     return {key: _lean(part) for key, part in value.items() if part is not None}

@@ -11,6 +11,7 @@ from types import UnionType
 from typing import Any, Generic, TypeVar, Union, get_args, get_origin
 
 import msgspec
+from gpuyard.engine.sentences import LONGEST_SENTENCE, LONGEST_TEXT, shortened
 from gpuyard.extender.objects import as_version
 from msgspec import UNSET, Raw, UnsetType, field
 from msgspec.json import Decoder, Encoder
@@ -274,11 +275,14 @@ def _respell(value: Any, kind: Any) -> Any:  # noqa: ANN401 - any JSON value, an
 
 
 class OneCause(Mapping[str, str]):
-    """The same sentence for each of these nodes; written without looking at each of thousands."""
+    """The same sentence for each of these nodes; written without looking at each of thousands.
+
+    Since the sentence is repeated for every node, a long one is cut: an answer must not outgrow its request by far.
+    """
 
     def __init__(self, nodes: Collection[str], sentence: str) -> None:
         self._nodes = nodes
-        self._sentence = sentence
+        self._sentence = shortened(sentence, LONGEST_SENTENCE)
 
     def __getitem__(self, name: str) -> str:
         """The sentence."""
@@ -347,7 +351,9 @@ _ENCODER = Encoder(enc_hook=_written)
 
 
 def write(answer: Answer) -> bytes:
-    """The bytes of an answer."""
+    """The bytes of an answer; what went wrong is told in a text that is not too long."""
+    if isinstance(answer, FilterAnswer | BindAnswer):
+        answer.error = shortened(answer.error, LONGEST_TEXT)
     return _ENCODER.encode(answer)
 
 

@@ -152,6 +152,19 @@ def test_only_an_owner_that_gives_its_pods_new_names_counts_as_one(owners: list[
     assert read(with_meta(written.pod(), ownerReferences=owners)).owner == owner
 
 
+@pytest.mark.parametrize(("owners", "bare"), [([], True), ([{"kind": "StatefulSet", "name": "s", "uid": "u"}], False)])
+def test_only_a_pod_without_any_owner_is_bare(owners: list[Json], bare: bool) -> None:
+    assert read(with_meta(written.pod(), ownerReferences=owners)).bare is bare
+
+
+def test_the_uid_of_an_owner_is_as_long_as_uids_can_be_whatever_a_user_writes() -> None:
+    def owner(uid: str) -> str:
+        return read(with_meta(written.pod(), ownerReferences=[{"kind": "Job", "name": "j", "uid": uid}])).owner
+
+    assert len(owner("u" * 1_000_000)) == 64
+    assert owner("u" * 1_000_000) != owner("u" * 1_000_001)
+
+
 def test_the_devices_that_kubelet_gave_are_found_in_every_container() -> None:
     def gave(*ids: str, name: str = "nvidia.com/gpu") -> Json:
         return {"allocatedResourcesStatus": [{"name": name, "resources": [{"resourceID": i} for i in ids]}]}

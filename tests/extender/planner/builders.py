@@ -102,7 +102,8 @@ class Api:
         self._note("delete", address.path)
         if address.path not in self.objects:
             raise NOT_FOUND
-        assert not uid or self.objects[address.path]["metadata"]["uid"] == uid
+        if uid and self.objects[address.path]["metadata"]["uid"] != uid:
+            raise CONFLICT
         return self.objects.pop(address.path)
 
     async def pages(self, address: Address) -> Any:  # noqa: ANN401 - pages of raw items

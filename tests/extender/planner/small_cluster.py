@@ -59,7 +59,8 @@ class SmallCluster:
         self.chance = random.Random(seed)
         self.nodes = [f"n{number}" for number in range(1, nodes + 1)]
         self.bench = Bench(*map(node, self.nodes))
-        self.bench.config = ExtenderConfig(consolidation=Consolidation(keep_nodes_empty=keep_nodes_empty))
+        consolidation = Consolidation(keep_nodes_empty=keep_nodes_empty)
+        self.bench.config = ExtenderConfig(consolidation=consolidation, move_bare_pods=True)
         self.api = ClusterApi(self)
         self.pods: dict[str, Json] = {}
         self.going: dict[str, int] = {}

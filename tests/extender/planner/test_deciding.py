@@ -12,7 +12,7 @@ NOW = 1_800_000_000
 
 def plans(*things: Json, keep_nodes_empty: bool = False, now: int = NOW) -> list[Plan]:
     snapshot = Bench(*things).ledger.snapshot.at(now)
-    cycle = Cycle(snapshot, Settings(keep_nodes_empty=keep_nodes_empty))
+    cycle = Cycle(snapshot, Settings(keep_nodes_empty=keep_nodes_empty, move_bare_pods=True))
     cycle.run()
     return decided(cycle)
 

@@ -3,12 +3,14 @@
 import itertools
 from typing import TYPE_CHECKING, cast
 
+import msgspec
 import pytest
 from gpuyard.common.kube.errors import UnreachableError
 from gpuyard.engine.model import Pod, Shape, State
 from gpuyard.engine.scratch import is_stuck
-from gpuyard.extender.planner.execution import DELAYS, PATIENCE, Executor, Run, World
+from gpuyard.extender.planner.execution import DELAYS, PATIENCE, Executor, Run, Terms, World
 from gpuyard.extender.planner.metrics import PlannerMetrics
+from gpuyard.extender.planner.moving import digest
 from gpuyard.extender.planner.plans import Place, Plan
 from gpuyard.extender.planner.store import Store
 from msgspec.structs import replace
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from gpuyard.extender.planner.telling import Teller
 
 TTL = 300
+PLANS = "/apis/gpuyard.io/v1alpha1/plans"
 KEPT = "/apis/apps/v1/namespaces/ns/controllerrevisions"
 PODS = "/api/v1/namespaces/ns/pods"
 FORBIDDEN = error(403, "Forbidden", "exceeded quota")
@@ -39,6 +42,9 @@ class Ear:
     def withdrawn(self, of: Plan) -> None:
         self.heard.append(f"{of.name} withdrawn")
 
+    def move_refused(self, _: Plan, gone: "Victim", why: str) -> None:
+        self.heard.append(f"{gone.pod} refused: {why}")
+
     def moved(self, _: Plan, back: "Victim", node: str) -> None:
         self.heard.append(f"{back.pod} moved to {node}")
 
@@ -52,12 +58,13 @@ class Act:
         self.pods = {one.key: one for one in pods}
         for one in pods:
             self.api.put(f"{PODS}/{one.key[3:]}", {"metadata": {"name": one.key[3:], "uid": one.uid}, "spec": {}})
-        self.api.put(f"/apis/gpuyard.io/v1alpha1/plans/{of.name}", {})
+        self.api.put(f"{PLANS}/{of.name}", msgspec.to_builtins(of))
         client = cast("Client", self.api)
         metrics = PlannerMetrics(CollectorRegistry())
         self.executor = Executor(client, Store(client), cast("Teller", self.ear), metrics)
         self.run = Run(of, 0, of.spec.promises)
         self.now = 0.0
+        self.move_bare_pods = True
 
     async def step(self, *, after: float = 0) -> None:
         self.now += after
@@ -66,7 +73,7 @@ class Act:
             at[one.node] = (*at.get(one.node, ()), one)
         today = 1_800_000_000 + int(self.now)
         world = World(self.pods, at, self.now, today, lambda pod: is_stuck(pod, today), lambda _: "")
-        await self.executor.advance(self.run, world, ttl=TTL, honor_budgets=True)
+        await self.executor.advance(self.run, world, Terms(TTL, honor_budgets=True, move_bare_pods=self.move_bare_pods))
 
     def gone(self, name: str) -> None:
         del self.pods[f"ns/{name}"]
@@ -89,6 +96,10 @@ class Act:
     @property
     def state(self) -> str:
         return f"{self.run.plan.status.state}: {self.run.plan.status.message}"
+
+    def restarts(self, with_plan: Plan) -> None:
+        """Another extender goes on from the plan as it was written."""
+        self.run = Run(with_plan, 0, with_plan.spec.promises)
 
     def open(self) -> list[str]:
         return [one.pod for one in self.run.open]
@@ -295,7 +306,7 @@ async def test_who_was_told_before_a_call_failed_is_made_anew_though_nobody_wait
 async def test_who_was_told_by_an_extender_that_was_killed_at_once_is_made_anew_by_the_next_one() -> None:
     act = moving()
     await act.step()
-    act.run = Run(moving().run.plan, 0, act.run.plan.spec.promises)
+    act.restarts(act.run.plan.with_status(evicted=()))
     act.gone("a")
     act.leaves("b")
     await act.step(after=1)
@@ -305,13 +316,102 @@ async def test_who_was_told_by_an_extender_that_was_killed_at_once_is_made_anew_
     assert "ns/b moved to n2" in act.ear.heard
 
 
-async def test_what_somebody_else_wrote_where_a_spec_is_kept_is_nobodys() -> None:
+# --- what is kept cannot be forged ---
+
+
+async def test_the_plan_says_what_is_kept_of_a_pod_before_the_pod_is_evicted() -> None:
+    act = moving()
+    act.refuse("b", UnreachableError("cut off"))
+    with pytest.raises(UnreachableError):
+        await act.step()
+    (kept,) = act.api.objects[f"{PLANS}/reclaim-1"]["status"]["kept"]
+    revision = act.api.objects[f"{KEPT}/gpuyard-move-b"]
+    assert kept == {"uid": "uid-b", "revision": revision["metadata"]["uid"], "digest": digest(revision["data"])}
+
+
+async def test_a_pod_is_not_evicted_where_the_plan_cannot_say_what_is_kept() -> None:
+    act = moving()
+    act.api.errors["patch", f"{PLANS}/reclaim-1/status"] = FORBIDDEN
+    await act.step()
+    assert act.evictions() == []
+    assert not act.is_kept("b")
+
+
+@pytest.mark.row("X-74")
+@pytest.mark.parametrize("meta", [{"uid": "forged"}, {}])
+async def test_nothing_is_created_from_a_replaced_revision(meta: dict[str, str]) -> None:
     act = moving()
     await act.step()
     act.gone("b")
-    act.api.put(f"{KEPT}/gpuyard-move-b", {"data": None})
+    kept = act.api.objects[f"{KEPT}/gpuyard-move-b"]
+    act.api.put(f"{KEPT}/gpuyard-move-b", {"metadata": kept["metadata"] | meta, "data": {"spec": "forged"}})
     await act.step(after=1)
-    assert act.ear.heard == ["ns/b evicted"]
+    why = "ns/b is not created again: ControllerRevision gpuyard-move-b is not what the plan says was kept of it"
+    assert act.ear.heard == ["ns/b evicted", f"ns/b refused: {why}", "reclaim-1 withdrawn"]
+    assert f"{PODS}/b" not in act.api.objects
+    assert act.is_kept("b"), "it is left for people to look at"
+    assert act.state == f"Impossible: {why}"
+
+
+async def test_a_deleted_revision_is_told_once_and_does_not_end_the_plan() -> None:
+    act = moving()
+    await act.step()
+    act.gone("b")
+    act.api.objects.pop(f"{KEPT}/gpuyard-move-b")
+    for _ in range(3):
+        await act.step(after=1)
+    lost = "somebody deleted ControllerRevision gpuyard-move-b, in which its spec was kept"
+    assert act.ear.heard == ["ns/b evicted", f"ns/b refused: ns/b is not created again: {lost}"]
+    assert act.run.plan.runs
+
+
+async def test_after_a_restart_nothing_is_missed_of_a_pod_that_is_back() -> None:
+    act = moving()
+    await act.step()
+    act.gone("b")
+    await act.step()
+    act.stands("b", "n2", uid="new")
+    act.restarts(act.run.plan)
+    await act.step()
+    assert act.ear.heard == ["ns/b evicted", "ns/b moved to n2"]
+
+
+# --- moveBarePods ---
+
+
+@pytest.mark.row("X-78")
+async def test_with_moves_switched_off_under_way_a_bare_pod_stays_where_it_is() -> None:
+    act = moving()
+    act.move_bare_pods = False
+    for _ in range(2):
+        await act.step(after=1)
+    assert act.evictions() == []
+    why = "it has no owner that would create it again, and moveBarePods is off"
+    assert act.state == f"Impossible: ns/b cannot be evicted: {why}"
+    assert not [path for _, path in act.api.calls if path.startswith(KEPT)]
+
+
+async def test_a_bare_pod_on_its_way_when_moves_are_switched_off_is_created_again() -> None:
+    act = moving()
+    await act.step()
+    act.move_bare_pods = False
+    act.gone("b")
+    await act.step(after=1)
+    assert act.ear.heard == ["ns/b evicted", "ns/b moved to n2"]
+
+
+async def test_a_pod_with_an_owner_is_moved_without_the_right_to_revisions() -> None:
+    act = moving()
+    act.move_bare_pods = False
+    act.api.objects[f"{PODS}/b"]["metadata"]["ownerReferences"] = [{"uid": "job"}]
+    await act.step()
+    act.gone("b")
+    await act.step(after=1)
+    assert act.evictions() == ["b"]
+    assert not [path for _, path in act.api.calls if path.startswith(KEPT)]
+
+
+# --- the end of a plan ---
 
 
 async def test_a_plan_is_kept_when_all_stand_where_they_should() -> None:
@@ -331,10 +431,10 @@ async def test_a_place_that_was_taken_and_left_again_is_kept_no_longer_after_a_r
     act.gone("b")
     act.stands("b", "n2", uid="new")
     await act.step()
-    assert act.run.plan.status.deserted == ()
+    assert not act.run.plan.status.deserted
     act.gone("b")
     await act.step()
-    act.run = Run(act.run.plan, 0, act.run.plan.spec.promises)
+    act.restarts(act.run.plan)
     await act.step()
     assert (act.open(), act.run.plan.status.deserted) == (["ns/a"], ("ns/b",))
 

@@ -416,6 +416,18 @@ async def test_a_plan_that_cannot_be_written_evicts_nobody(stage: Stage) -> None
     assert (stage.evicted(), stage.kept()) == ([], {})
 
 
+@pytest.mark.row("X-82")
+@pytest.mark.parametrize("status", [400, 413, 422])
+async def test_a_plan_that_the_api_server_will_not_store_holds_no_other_up(stage: Stage, status: int) -> None:
+    stage.api.errors["create", next_status(stage).removesuffix("/status")] = error(status, "Invalid", "too large")
+    await stage.look()
+    assert (stage.evicted(), stage.kept()) == ([], {})
+    stage.submit(pod("modest", "own", 4))
+    await stage.look()
+    (plan,) = stage.plans()
+    assert (plan["spec"]["workload"], stage.evicted()) == ("ns/modest", ["new"])
+
+
 async def test_what_preempt_granted_is_left_alone(stage: Stage) -> None:
     urgent = pod("urgent", "lent", 4, priorityClassName="build-preemptible")
     stage.submit(urgent)
@@ -428,6 +440,7 @@ async def test_what_preempt_granted_is_left_alone(stage: Stage) -> None:
 async def test_a_bare_pod_that_is_moved_comes_back_once_under_its_name() -> None:
     one, two = running("one", "team", 2, "n1", age=1), running("two", "team", 2, "n2", age=2)
     stage = Stage(node("n1", 4), node("n2", 4), queue("team"), one, two, pod("big", "team", 4))
+    stage.bench.config = ExtenderConfig(move_bare_pods=True)
     await stage.look()
     assert stage.evicted() == ["two"]
     assert stage.kept() == {"big": "n2", "two": "n1"}

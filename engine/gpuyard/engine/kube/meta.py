@@ -1,5 +1,6 @@
 """What every object carries: name, namespace, labels, age; and how a value is read or complained about."""
 
+import hashlib
 import re
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -11,6 +12,9 @@ from gpuyard.engine.kube.times import moment
 from gpuyard.engine.model import NO_LABELS, Labels
 
 A = TypeVar("A")
+
+LONGEST_NAME = 253
+"""Kubernetes has no longer names."""
 
 NO_META = objects.Meta()
 NO_NOTES = objects.Notes()
@@ -37,6 +41,11 @@ def labels_of(seen: objects.Object) -> Labels:
 def name_of(seen: objects.Object) -> str:
     """The object's name; empty when it has none."""
     return (seen.metadata or NO_META).name or ""
+
+
+def bounded(name: str) -> str:
+    """A name or UID of another object, as somebody wrote it; one that no object can have is replaced by its digest."""
+    return name if len(name) <= LONGEST_NAME else hashlib.sha256(name.encode(errors="replace")).hexdigest()
 
 
 def namespace_of(seen: objects.Object) -> str:

@@ -16,7 +16,7 @@ import msgspec
 from gpuyard.engine.constraints import whole_number
 from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.faults import Complain
-from gpuyard.engine.kube.meta import NO_META, meta_of, read
+from gpuyard.engine.kube.meta import NO_META, bounded, meta_of, read
 from gpuyard.engine.kube.quantity import count
 from gpuyard.engine.kube.shapes import shape
 from gpuyard.engine.kube.times import moment
@@ -95,7 +95,8 @@ def pod(seen: objects.Pod, workload: str | None, now: int, complain: Complain, d
         leader=not plain and not LEADERS.isdisjoint(labels.items()),
         gpu_groups=groups,
         devices=devices if holds else (),
-        owner=(owner.uid or f"{owner.kind}/{owner.name}") if owner and owner.kind not in _KEEPS_NAMES else "",
+        owner=bounded(owner.uid or f"{owner.kind}/{owner.name}") if owner and owner.kind not in _KEEPS_NAMES else "",
+        bare=owner is None,
         labels=labels,
         spreads=_spreads(spec) if spec.topology_spread_constraints else False,
     )

@@ -12,7 +12,7 @@ import msgspec
 from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.faults import Complain
 from gpuyard.engine.kube.gangs import Owners, owned_gang
-from gpuyard.engine.kube.meta import NO_META, NO_NOTES, key_of, labels_of, namespace_of, notes_of, read
+from gpuyard.engine.kube.meta import NO_META, NO_NOTES, bounded, key_of, labels_of, namespace_of, notes_of, read
 from gpuyard.engine.model import NO_LABELS, Gang, Workload
 from gpuyard.engine.settings import duration
 from msgspec.structs import replace
@@ -83,7 +83,7 @@ def workload_key(
     notes = meta.annotations or NO_NOTES
     found = owned_gang(seen, owners, complain) if owners or notes.batch_minimum else None
     if group := notes.pod_group:
-        return f"{namespace_of(seen)}/{group}", found[1] if found else 1
+        return f"{namespace_of(seen)}/{bounded(group)}", found[1] if found else 1
     key, least = found or (key_of(seen), 1)
     return apart(key, pod_groups), least
 

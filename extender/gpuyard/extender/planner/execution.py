@@ -23,6 +23,11 @@ from gpuyard.extender.planner.progress import Pods, Progress, Taken, Taker, prog
 from gpuyard.extender.planner.store import Store
 from gpuyard.extender.planner.telling import Teller
 
+_WRONG = {
+    moving.Found.FORGED: "ControllerRevision {} is not what the plan says was kept of it",
+    moving.Found.LOST: "somebody deleted ControllerRevision {}, in which its spec was kept",
+}
+
 DELAYS = (1, 2, 4, 8, 10)
 """Seconds until an eviction that was put off is tried again."""
 
@@ -30,6 +35,15 @@ PATIENCE = 60
 """Seconds for which a disruption budget may hold a plan up."""
 
 log = get_logger()
+
+
+class Terms(NamedTuple):
+    """What the settings say of how plans are carried out."""
+
+    ttl: float
+    """For how many seconds a free place is kept."""
+    honor_budgets: bool
+    move_bare_pods: bool
 
 
 class World(NamedTuple):
@@ -84,17 +98,17 @@ class Executor:
         self._teller = teller
         self._metrics = metrics
 
-    async def advance(self, run: Run, world: World, *, ttl: float, honor_budgets: bool) -> None:
+    async def advance(self, run: Run, world: World, terms: Terms) -> None:
         """Do what is due; a plan that is over says so in `run.plan`."""
         before = {**dict.fromkeys(run.plan.status.deserted, Taker()), **run.taken}
         seen = progress(run.plan, world.pods, world.at, run.since, world.is_stuck, world.queue_of, before)
         await self._note(run, seen)
         run.why_not = run.why_not or _hopeless(seen)
         if not run.why_not and world.now >= run.not_before:
-            await self._evict(run, seen.due, world.now, honor_budgets=honor_budgets)
+            await self._evict(run, seen.due, world.now, terms)
         await self._bring_back(run, seen, world.now)
         self._look(run, seen, world.now)
-        ending = _ending(run, seen, world.now, ttl)
+        ending = _ending(run, seen, world.now, terms.ttl)
         if ending is not None and await self._all_others_stay(run, seen):
             await self._end(run, *ending, world.today)
             if ending[0] is not Event.SETTLED and seen.claimed:
@@ -111,11 +125,11 @@ class Executor:
 
     # --- leaving ---
 
-    async def _evict(self, run: Run, due: tuple[Victim, ...], now: float, *, honor_budgets: bool) -> None:
+    async def _evict(self, run: Run, due: tuple[Victim, ...], now: float, terms: Terms) -> None:
         told: list[str] = []
         try:
             for victim in due:
-                outcome, error = await self._let_go(run.plan, victim, honor_budgets=honor_budgets)
+                outcome, error = await self._let_go(run, victim, terms)
                 self._metrics.evictions.labels(run.plan.spec.phase, outcome.value).inc()
                 if error is not None and outcome in (Outcome.LATER, Outcome.NEVER):
                     await self._put_off(run, victim, outcome, error, now)
@@ -136,14 +150,30 @@ class Executor:
             run.plan = run.plan.with_status(evicted=evicted, message=message)
             await self._store.write_status(run.plan)
 
-    async def _let_go(self, plan: Plan, victim: Victim, *, honor_budgets: bool) -> tuple[Outcome, ApiError | None]:
-        if _is_moved(plan, victim):
+    async def _let_go(self, run: Run, victim: Victim, terms: Terms) -> tuple[Outcome, ApiError | None]:
+        if _is_moved(run.plan, victim):
             try:
-                await moving.keep(self._client, victim.pod, victim.uid, plan.name)
+                await self._keep(run, victim, allowed=terms.move_bare_pods)
+            except moving.MovesAreOffError as error:
+                return Outcome.NEVER, error
             except ApiError as error:
                 # What cannot be kept must not go.
                 return Outcome.LATER, error
-        return await evict(self._client, victim, honor_budgets=honor_budgets)
+        return await evict(self._client, victim, honor_budgets=terms.honor_budgets)
+
+    async def _keep(self, run: Run, victim: Victim, *, allowed: bool) -> None:
+        """Keep the spec of a bare pod, and let the Plan say what was kept, so that nobody can replace it unseen."""
+        kept = await moving.keep(self._client, victim.pod, victim.uid, run.plan.name, allowed=allowed)
+        if kept is not None:
+            run.plan = run.plan.keeping(kept)
+            await self._store.write_kept(run.plan)
+
+    async def _forget(self, run: Run, victim: Victim) -> None:
+        """Delete what is kept of a pod that does not have to go."""
+        kept = run.plan.kept_of(victim.uid)
+        if kept is not None:
+            await moving.forget(self._client, victim.pod, kept)
+            run.plan = run.plan.without_kept(victim.uid)
 
     async def _put_off(self, run: Run, victim: Victim, outcome: Outcome, error: ApiError, now: float) -> None:
         run.held_since = now if run.held_since is None else run.held_since
@@ -155,7 +185,7 @@ class Executor:
         log.info("eviction-put-off", pod=victim.pod, plan=run.plan.name, reason=error.message)
         if _is_moved(run.plan, victim) and (outcome is Outcome.NEVER or not error.uncertain):
             # Whoever deletes it meanwhile does not want it back.
-            await moving.forget(self._client, victim.pod)
+            await self._forget(run, victim)
 
     # --- coming back ---
 
@@ -165,7 +195,7 @@ class Executor:
             if victim.uid in left or victim.uid in run.back or not _is_moved(run.plan, victim):
                 continue
             try:
-                found = await moving.bring_back(self._client, victim.pod, victim.uid)
+                found = await self._made_anew(run, victim, seen)
             except ApiError as error:
                 self._give_up_on(run, victim, error, now)
                 continue
@@ -173,6 +203,27 @@ class Executor:
                 run.back.add(victim.uid)
             if found is moving.Found.MADE:
                 self._greet(run.plan, victim)
+            if found in _WRONG:
+                self._refuse(run, victim, found)
+
+    async def _made_anew(self, run: Run, victim: Victim, seen: Progress) -> moving.Found:
+        kept = run.plan.kept_of(victim.uid)
+        if kept is None:
+            # It has an owner, or had left before its spec was kept.
+            return moving.Found.NOTHING
+        if victim.pod in seen.taken:
+            # It is back, or was; before a restart, perhaps.
+            await self._forget(run, victim)
+            return moving.Found.NOTHING
+        return await moving.bring_back(self._client, victim.pod, kept)
+
+    def _refuse(self, run: Run, victim: Victim, found: moving.Found) -> None:
+        """Create nothing from what others have written; people have to see to the pod."""
+        why = f"{victim.pod} is not created again: {_WRONG[found].format(moving.kept_as(victim.pod))}"
+        if found is moving.Found.FORGED:
+            run.why_not = why
+        self._teller.move_refused(run.plan, victim, why)
+        log.warning("move-refused", pod=victim.pod, plan=run.plan.name, reason=why)
 
     def _give_up_on(self, run: Run, victim: Victim, error: ApiError, now: float) -> None:
         """A pod that cannot be made anew is tried for a while; then people have to see to it."""
@@ -199,7 +250,7 @@ class Executor:
             if victim.uid in run.plan.status.evicted or not _is_moved(run.plan, victim):
                 continue
             if await moving.stays(self._client, victim.pod, victim.uid):
-                await moving.forget(self._client, victim.pod)
+                await self._forget(run, victim)
             else:
                 going.append(victim.uid)
         await self._note_told(run, going)

@@ -11,11 +11,12 @@ the ledger before it is written, so no verb gives away what it keeps, and kube-s
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from http import HTTPStatus
 from types import MappingProxyType
 from typing import NoReturn
 
 from gpuyard.common.kube.client import Client, Json
-from gpuyard.common.kube.errors import KubeError
+from gpuyard.common.kube.errors import ApiError, KubeError
 from gpuyard.common.kube.events import Recorder
 from gpuyard.common.logs import get_logger
 from gpuyard.engine.accounts import Accounts
@@ -30,7 +31,7 @@ from gpuyard.extender.outrank import Outrank, is_scarce
 from gpuyard.extender.planner.capacity import Capacity
 from gpuyard.extender.planner.checking import has_room, still_holds
 from gpuyard.extender.planner.deciding import decided
-from gpuyard.extender.planner.execution import Executor, Run, World
+from gpuyard.extender.planner.execution import Executor, Run, Terms, World
 from gpuyard.extender.planner.inheriting import Heirs
 from gpuyard.extender.planner.metrics import PlannerMetrics
 from gpuyard.extender.planner.observing import Observer
@@ -57,6 +58,8 @@ QUEUES_PAUSE = 5.0
 """Seconds between two writes to more than a handful of Queue objects."""
 
 A_HANDFUL = 5
+
+_UNFIT = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY)
 
 A_FEW = 500
 """So many pods are looked at before the verbs have their turn."""
@@ -154,9 +157,8 @@ class Planner:
 
     async def _advance(self, run: Run) -> None:
         config = self._config()
-        await self._executor.advance(
-            run, self._world(), ttl=config.promise.ttl, honor_budgets=config.honor_disruption_budgets
-        )
+        terms = Terms(config.promise.ttl, config.honor_disruption_budgets, config.move_bare_pods)
+        await self._executor.advance(run, self._world(), terms)
         if run.stubborn is not None:
             self._observer.refusals.spare(run.stubborn.pod, run.stubborn.uid, self._clock())
             run.stubborn = None
@@ -255,7 +257,9 @@ class Planner:
                 # What follows builds on it: the next look decides anew.
                 log.info("plan-overtaken", plan=plan.name)
                 return
-            await self._begin(plan)
+            if not await self._begin(plan):
+                self._observer.look_again()
+                return
 
     def _is_in_vain(self, plan: Plan) -> bool:
         """Whether somebody would be evicted for a pod that evictions do not help: then it is counted on no longer."""
@@ -290,20 +294,32 @@ class Planner:
             return evictions_may_help(seen.verdict)
         return not seen.claims_volumes or self._ledger.heeded(seen.pod, float("-inf")) is not None
 
-    async def _begin(self, plan: Plan) -> None:
+    async def _begin(self, plan: Plan) -> bool:
+        """Write a plan and begin with it; False: the API server will never take it."""
         run = self._runs[plan.name] = Run(plan, int(self._today()), plan.spec.promises)
         self._keep_places()
         try:
             run.plan = await self._store.create(plan)
             # Who inherits is told by creation times: those are of the API server's clock, not of ours.
             run.since = _made(run.plan, run.since)
-        except KubeError:
+        except KubeError as error:
             del self._runs[plan.name]
             self._keep_places()
-            raise
+            if not _is_unfit(error):
+                raise
+            self._pass_over(plan, error)
+            return False
         self._teller.begun(run.plan)
         log.info("planned", plan=plan.name, workload=plan.spec.workload, evictions=len(plan.spec.evictions))
         await self._advance(run)
+        return True
+
+    def _pass_over(self, plan: Plan, error: KubeError) -> None:
+        """Plan for its claimants no more: users write what a plan repeats, and others wait behind them."""
+        log.warning("plan-not-stored", plan=plan.name, workload=plan.spec.workload, reason=str(error))
+        for place in plan.spec.promises:
+            if (entry := self._ledger.entries.get(place.pod)) and not plan.is_moved(place):
+                self._bar(entry.seen)
 
     def _count_on(self, cycle: Cycle) -> None:
         """Remember who could start at once, to see whether kube-scheduler ever asks about them."""
@@ -359,6 +375,11 @@ def _waiting(snapshot: Snapshot) -> Iterator[Pod]:
     for workloads in snapshot.waiting.values():
         for key in workloads:
             yield from (pod for pod in snapshot.members[key] if pod.waits)
+
+
+def _is_unfit(error: KubeError) -> bool:
+    """Whether the API server will not store an object however often it is asked: too large, or against its schema."""
+    return isinstance(error, ApiError) and error.status in _UNFIT
 
 
 def _made(plan: Plan, otherwise: int) -> int:

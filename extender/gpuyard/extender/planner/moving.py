@@ -1,15 +1,25 @@
 """Bare pods that are moved: whoever evicts one makes it anew, under its name, as soon as the old one is gone.
 
 Until then its spec is kept in a ControllerRevision beside it, in its own namespace: who may read pods may read it.
+Users of that namespace may also be able to replace the ControllerRevision, and what we create is created with our
+rights. So the UID of the ControllerRevision and a digest of its data stand in the Plan, which users cannot write, and
+nothing is created from data that does not match.
+
+    keep: create the ControllerRevision ──▶ write its UID and digest into the Plan ──▶ evict the pod
+    bring back: compare with the Plan ──▶ create the pod ──▶ delete the ControllerRevision
 """
 
+import hashlib
 from collections.abc import Mapping
 from enum import Enum, auto
+from http import HTTPStatus
 from typing import Any
 
+import msgspec
 from gpuyard.common.kube.client import Client, Json
 from gpuyard.common.kube.errors import ApiError
-from gpuyard.common.kube.resources import CONTROLLER_REVISIONS, PODS
+from gpuyard.common.kube.resources import CONTROLLER_REVISIONS, PODS, Address
+from gpuyard.extender.planner.plans import Kept
 
 MOVED_FROM = "gpuyard.io/moved-from"
 """The annotation of a pod made anew: the UID of the old one."""
@@ -30,7 +40,19 @@ class Found(Enum):
     LEAVING = auto()
     """The old one is still there."""
     NOTHING = auto()
-    """It is back already, or nothing was kept of it: it has an owner, or left by itself."""
+    """It is back already, or had come to its end before."""
+    FORGED = auto()
+    """The ControllerRevision is not the one that was kept, or has other data."""
+    LOST = auto()
+    """The ControllerRevision is gone, and the pod is not back."""
+
+
+class MovesAreOffError(ApiError):
+    """A bare pod is not moved, since the settings do not allow it."""
+
+    def __init__(self, pod: str) -> None:
+        why = "it has no owner that would create it again, and moveBarePods is off"
+        super().__init__(f"move pod {pod}", HTTPStatus.FORBIDDEN, "MovesAreOff", why)
 
 
 def made_anew(old: Mapping[str, Any]) -> Json:
@@ -48,17 +70,17 @@ def made_anew(old: Mapping[str, Any]) -> Json:
     }
 
 
-async def keep(client: Client, pod: str, uid: str, plan: str) -> bool:
-    """Keep the spec of a pod that is about to go; False if there is nothing to keep: it is gone, or has an owner."""
+async def keep(client: Client, pod: str, uid: str, plan: str, *, allowed: bool) -> Kept | None:
+    """Keep the spec of a pod that is about to go; None if there is nothing to keep: it is gone, or has an owner.
+
+    Raises `MovesAreOffError` for a bare pod where these are not `allowed` to be moved.
+    """
     namespace, _, name = pod.partition("/")
-    try:
-        old = await client.get(PODS.named(name, namespace))
-    except ApiError as error:
-        if error.not_found:
-            return False
-        raise
-    if old["metadata"]["uid"] != uid or old["metadata"].get("ownerReferences"):
-        return False
+    old = await _get(client, PODS.named(name, namespace))
+    if old is None or old["metadata"]["uid"] != uid or old["metadata"].get("ownerReferences"):
+        return None
+    if not allowed:
+        raise MovesAreOffError(pod)
     revision = {
         "apiVersion": CONTROLLER_REVISIONS.api_version,
         "kind": CONTROLLER_REVISIONS.kind,
@@ -68,33 +90,42 @@ async def keep(client: Client, pod: str, uid: str, plan: str) -> bool:
     }
     # What is kept can never be changed; one that was left over is of no use to anybody.
     await forget(client, pod)
-    await client.create(CONTROLLER_REVISIONS.within(namespace), revision)
-    return True
+    made = await client.create(CONTROLLER_REVISIONS.within(namespace), revision)
+    # The digest is of what the API server has, which need not be what was sent to it.
+    return Kept(uid=uid, revision=made["metadata"]["uid"], digest=digest(made["data"]))
 
 
-async def bring_back(client: Client, pod: str, uid: str) -> Found:
-    """Make a moved pod anew, unless that is done, or its old one is still there."""
+def digest(data: object) -> str:
+    """The SHA-256 of what a ControllerRevision holds, whatever the order of its keys."""
+    return hashlib.sha256(msgspec.json.encode(data, order="sorted")).hexdigest()
+
+
+def is_genuine(revision: Json, kept: Kept) -> bool:
+    """Whether a ControllerRevision is the one that was kept, with the same data."""
+    return revision["metadata"]["uid"] == kept.revision and digest(revision.get("data")) == kept.digest
+
+
+async def bring_back(client: Client, pod: str, kept: Kept) -> Found:
+    """Make a moved pod anew from what was kept, unless that is done, or its old one is still there."""
     namespace, _, name = pod.partition("/")
-    try:
-        kept = await client.get(CONTROLLER_REVISIONS.named(kept_as(pod), namespace))
-    except ApiError as error:
-        if error.not_found:
+    revision = await _get(client, CONTROLLER_REVISIONS.named(kept_as(pod), namespace))
+    if revision is None or not is_genuine(revision, kept):
+        if await _get(client, PODS.named(name, namespace)) is not None:
             return Found.NOTHING
-        raise
-    if _kept_of(kept) != uid:
-        return Found.NOTHING
-    found = await _make(client, namespace, name, kept["data"], uid)
+        return Found.LOST if revision is None else Found.FORGED
+    found = await _make(client, namespace, name, revision["data"], kept.uid)
     if found is not Found.LEAVING:
-        await forget(client, pod)
+        await forget(client, pod, kept)
     return found
 
 
-def _kept_of(revision: Json) -> str:
-    """The UID of the pod whose spec is kept; empty where somebody else has written what is there."""
+async def _get(client: Client, address: Address) -> Json | None:
     try:
-        return str(revision["data"]["metadata"]["annotations"][MOVED_FROM])
-    except (KeyError, TypeError):
-        return ""
+        return await client.get(address)
+    except ApiError as error:
+        if error.not_found:
+            return None
+        raise
 
 
 async def _make(client: Client, namespace: str, name: str, pod: Json, uid: str) -> Found:
@@ -112,22 +143,20 @@ async def _make(client: Client, namespace: str, name: str, pod: Json, uid: str) 
 async def stays(client: Client, pod: str, uid: str) -> bool:
     """Whether this very pod is there and not on its way out, by the API server's word."""
     namespace, _, name = pod.partition("/")
-    try:
-        there = (await client.get(PODS.named(name, namespace)))["metadata"]
-    except ApiError as error:
-        if error.not_found:
-            return False
-        raise
-    return there["uid"] == uid and "deletionTimestamp" not in there
+    there = await _get(client, PODS.named(name, namespace))
+    return there is not None and there["metadata"]["uid"] == uid and "deletionTimestamp" not in there["metadata"]
 
 
-async def forget(client: Client, pod: str) -> None:
-    """Nobody needs the kept spec of a pod any more: it is back, or it does not have to go."""
+async def forget(client: Client, pod: str, kept: Kept | None = None) -> None:
+    """Nobody needs the kept spec of a pod any more: it is back, or it does not have to go.
+
+    With `kept` only that very ControllerRevision is deleted, and none that somebody put in its place.
+    """
     namespace = pod.partition("/")[0]
     try:
-        await client.delete(CONTROLLER_REVISIONS.named(kept_as(pod), namespace))
+        await client.delete(CONTROLLER_REVISIONS.named(kept_as(pod), namespace), uid=kept.revision if kept else "")
     except ApiError as error:
-        if not error.not_found:
+        if not (error.not_found or error.conflict):
             raise
 
 

@@ -14,6 +14,7 @@ from enum import StrEnum
 import msgspec
 from gpuyard.common.kube.objects import Meta
 from gpuyard.engine.model import Promise, Shape
+from gpuyard.engine.sentences import LONGEST_TEXT, shortened
 
 
 class State(StrEnum):
@@ -71,6 +72,20 @@ class Place(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     """The pod's UID where it is known: whoever is moved comes back with another one."""
 
 
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """What is kept of a bare pod that is moved: which ControllerRevision, and a digest of what has to be in it.
+
+    The ControllerRevision lies in the namespace of the pod, where others may write. The Plan does not.
+    """
+
+    uid: str
+    """The UID of the pod."""
+    revision: str
+    """The UID of the ControllerRevision."""
+    digest: str
+    """The SHA-256 of its data."""
+
+
 class Spec(msgspec.Struct, frozen=True, kw_only=True):
     """What was decided; it never changes."""
 
@@ -88,6 +103,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
     evicted: tuple[str, ...] = ()
     """UIDs of those whose eviction was accepted."""
+    kept: tuple[Kept, ...] = ()
+    """What is kept of the bare pods that are moved; written before they are evicted."""
     refused: tuple[str, ...] = ()
     """The pods to which kube-scheduler did not offer their places."""
     deserted: tuple[str, ...] = ()
@@ -117,6 +134,18 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """Who leaves, by UID."""
         return {victim.uid: victim for victim in self.spec.evictions}
 
+    def kept_of(self, uid: str) -> Kept | None:
+        """What is kept of the pod with this UID."""
+        return next((kept for kept in self.status.kept if kept.uid == uid), None)
+
+    def keeping(self, kept: Kept) -> "Plan":
+        """The same plan with this instead of what was kept of the pod before."""
+        return self.with_status(kept=(*self.without_kept(kept.uid).status.kept, kept))
+
+    def without_kept(self, uid: str) -> "Plan":
+        """The same plan; nothing is kept of the pod with this UID."""
+        return self.with_status(kept=tuple(kept for kept in self.status.kept if kept.uid != uid))
+
     def is_moved(self, place: Place) -> bool:
         """Whether a place is kept for somebody who has to leave another one first."""
         return any(victim.pod == place.pod for victim in self.spec.evictions)
@@ -128,7 +157,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def ended(self, event: Event, message: str, finished: str) -> "Plan":
         """The plan after what ends it."""
         after = TRANSITIONS[self.status.state].get(event, self.status.state)
-        return self.with_status(state=after, message=message, finished=finished)
+        return self.with_status(state=after, message=shortened(message, LONGEST_TEXT), finished=finished)
 
 
 def promise(plan: Plan, place: Place) -> Promise:

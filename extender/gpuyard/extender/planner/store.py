@@ -1,5 +1,7 @@
 """Plan objects in the API server: what a restart goes on from, and what people look up."""
 
+from http import HTTPStatus
+
 import msgspec
 from gpuyard.common.kube.client import Client
 from gpuyard.common.kube.errors import ApiError
@@ -64,6 +66,15 @@ class Store:
         if not plan.runs:
             self._ended.append(plan.name)
             await self._prune()
+
+    async def write_kept(self, plan: Plan) -> None:
+        """Write what is kept of moved pods; raises `ApiError` unless the API server has it afterwards."""
+        address = PLANS.named(plan.name).sub("status")
+        written = msgspec.convert(await self._client.patch(address, {"status": plan.status}), Plan)
+        if written.status.kept != plan.status.kept:
+            # An API server drops silently what a CRD does not list.
+            why = "the CRD of plans does not know status.kept; apply the CRDs of this version (manifests/crds)"
+            raise ApiError(address.about, HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", why)
 
     async def _prune(self) -> None:
         while len(self._ended) > HISTORY:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from gpuyard.common.kube.events import Kind, Recorder
 from gpuyard.common.kube.objects import ObjectReference
-from gpuyard.common.kube.resources import PODS, QUEUES
+from gpuyard.common.kube.resources import PLANS, PODS, QUEUES
 from gpuyard.engine.model import Pod
 from gpuyard.engine.result import Bound, NoQueue, Reason, Share, Waiting
 from gpuyard.engine.sentences import sentence, told
@@ -16,8 +16,9 @@ from gpuyard.extender.planner.plans import Plan, Victim
 
 EVICTED = "Evicted"
 MOVED = "Moved"
+MOVE_REFUSED = "MoveRefused"
 WITHDRAWN = "PlanWithdrawn"
-REASONS = frozenset({EVICTED, MOVED, WITHDRAWN, *(reason.value for reason in Reason)})
+REASONS = frozenset({EVICTED, MOVED, MOVE_REFUSED, WITHDRAWN, *(reason.value for reason in Reason)})
 """All reasons that users may see."""
 
 
@@ -53,6 +54,13 @@ class Teller:
         """A moved pod has been made anew."""
         note = f"made anew for {node}, since it had to leave {victim.node}: {victim.reason}; plan {plan.name}"
         self._recorder.emit(_about(victim.pod, ""), MOVED, note, action=plan.spec.phase)
+
+    def move_refused(self, plan: Plan, victim: Victim, why: str) -> None:
+        """A moved pod is not created again, because what was kept of it cannot be trusted."""
+        note = f"{why}; plan {plan.name}"
+        of_plan = ObjectReference(PLANS.api_version, PLANS.kind, plan.name, "", plan.metadata.uid)
+        for about in (_about(victim.pod, ""), of_plan):
+            self._recorder.emit(about, MOVE_REFUSED, note, action=plan.spec.phase, kind="Warning")
 
     def withdrawn(self, plan: Plan) -> None:
         """What was planned for some pods has come to nothing."""

@@ -24,6 +24,10 @@ EXTENDER = "gpuyard-extender"
 READY_WITHIN = 90.0
 STOP_GRACE = 10.0
 
+SETTINGS_FILE = "extender-of-the-demo.yaml"
+SETTINGS = "apiVersion: gpuyard.io/v1alpha1\nkind: ExtenderConfig\nmoveBarePods: true\n"
+"""The jobs of the demo are bare pods, and one of them moves."""
+
 
 def manifests() -> Path:
     """The folder of manifests in the checkout that this code runs from."""
@@ -66,18 +70,25 @@ def _bring_up(name: str, say: Say, nodes: int, folders: Folders | None) -> Clust
 def start_extender(cluster: Cluster, *options: str) -> None:
     """Run the extender as a process of the sandbox, so that it ends with it; return when it answers."""
     process = launch_extender(cluster, *options)
-    launch.wait_ready(_extender(options), process, _place(cluster), READY_WITHIN)
+    launch.wait_ready(_extender(_with_settings(options, cluster.folder)), process, _place(cluster), READY_WITHIN)
 
 
 def launch_extender(cluster: Cluster, *options: str) -> Process:
     """Start the extender, with more options if need be, unless it runs already as it would be started now."""
-    extender, python, place = _extender(options), Path(sys.executable), _place(cluster)
+    (cluster.folder / SETTINGS_FILE).write_text(SETTINGS)
+    extender, python, place = _extender(_with_settings(options, cluster.folder)), Path(sys.executable), _place(cluster)
     running = cluster.processes.get(EXTENDER)
     if running and running.digest == extender.digest(python, place):
         return running
     if running:
         processes.end(running, grace=STOP_GRACE)
     return launch.start(extender, python, place)
+
+
+def _with_settings(options: Sequence[str], folder: Path) -> Sequence[str]:
+    """The options, with the settings of the demo unless there are others among them."""
+    has_settings = any(option.startswith("--config") for option in options)
+    return options if has_settings else (*options, f"--config={folder / SETTINGS_FILE}")
 
 
 def _extender(options: Sequence[str]) -> Component:
