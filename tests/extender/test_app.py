@@ -138,6 +138,7 @@ async def answered(client: aiohttp.ClientSession, verb: str, body: bytes | Async
 
 async def test_the_planner_gives_way_to_a_filter_that_has_begun_but_not_to_a_bind_that_waits_for_the_api() -> None:
     made, api = extender(), Slow()
+    made.gate.by_certificate = True
     made.serving = True
     made.binder.client = cast("Client", api)
     body = b'{"PodName": "p", "PodNamespace": "ns", "PodUID": "u", "Node": "n1"}'

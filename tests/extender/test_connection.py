@@ -7,6 +7,8 @@ from http import HTTPStatus
 
 import pytest
 from gpuyard.extender import connection
+from gpuyard.extender.authentication import Gate
+from gpuyard.extender.config import Authentication
 from gpuyard.extender.connection import LONGEST_HEAD, Reply, Route
 from gpuyard.extender.metrics import VerbMetrics
 from gpuyard.extender.server import Server
@@ -22,14 +24,21 @@ def length(body: bytes | None) -> Reply:
     return Reply(b"too long" if body is None else b"%d" % len(body))
 
 
+def no(why: str) -> Reply:
+    """What a caller is answered who is not heard."""
+    return Reply(b"refused: " + why.encode(), last=True)
+
+
 class Place:
     """A server with one path that answers from memory, and one that waits until it is let go."""
 
     def __init__(self) -> None:
-        self.server = Server([], VerbMetrics(CollectorRegistry()), LIMIT)
+        self.mode: Authentication = "none"
+        self.gate = Gate(lambda: self.mode)
+        self.server = Server([], VerbMetrics(CollectorRegistry()), self.gate, LIMIT)
         self.go = asyncio.Event()
         self.brought_to_its_end = asyncio.Event()
-        self.server.routes = {"/length": Route(length), "/later": Route(self.later, from_memory=False)}
+        self.server.routes = {"/length": Route(length, no), "/later": Route(self.later, no, from_memory=False)}
 
     def later(self, body: bytes | None) -> Awaitable[Reply]:
         async def answer() -> Reply:
@@ -118,7 +127,7 @@ async def test_each_answer_says_when_it_was_made(caller: Caller, monkeypatch: py
 
 async def test_the_body_may_come_in_chunks(caller: Caller) -> None:
     await caller.say(
-        b"POST /length HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", b"2\r\nab\r\n", b"3\r\ncde\r\n0\r\n\r\n"
+        b"POST /length HTTP/1.1\r\nHost: gpuyard\r\nTransfer-Encoding: chunked\r\n\r\n", b"2\r\nab\r\n", b"3\r\ncde\r\n0\r\n\r\n"
     )
     assert (await caller.heard())[2] == b"5"
 
@@ -176,7 +185,7 @@ async def test_a_head_without_end_is_not_kept(caller: Caller) -> None:
 
 
 async def test_what_follows_a_body_without_end_is_not_kept(caller: Caller) -> None:
-    await caller.say(b"POST /length HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX-Trailer: ")
+    await caller.say(b"POST /length HTTP/1.1\r\nHost: gpuyard\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX-Trailer: ")
     for _ in range(LONGEST_HEAD // 8192 + 1):
         await caller.say(b"x" * 8192)
     assert (await caller.heard())[0] == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
@@ -192,7 +201,7 @@ async def test_a_body_between_two_heads_is_no_part_of_either(place: Place, calle
 
 async def test_a_body_in_tiny_pieces_is_the_same_body(caller: Caller) -> None:
     pieces = b"".join(b"1\r\n%d\r\n" % (number % 10) for number in range(500))
-    asked = b"POST /length HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + pieces + b"0\r\n\r\n"
+    asked = b"POST /length HTTP/1.1\r\nHost: gpuyard\r\nTransfer-Encoding: chunked\r\n\r\n" + pieces + b"0\r\n\r\n"
     await caller.say(asked)
     assert (await caller.heard())[2] == b"500"
 
@@ -223,7 +232,7 @@ async def test_a_fault_of_ours_is_an_answer_too(place: Place, caller: Caller, aw
             return later()
         raise KeyError("inside")
 
-    place.server.routes = {"/length": Route(at_once)}
+    place.server.routes = {"/length": Route(at_once, no)}
     await caller.say(call())
     status, headers, body = await caller.heard()
     assert (status, headers["Connection"], body) == (500, "close", b"")
@@ -249,7 +258,7 @@ async def test_another_path_is_not_found(caller: Caller, path: str) -> None:
 
 
 async def test_another_method_is_told_the_right_one(caller: Caller) -> None:
-    await caller.say(b"GET /length HTTP/1.1\r\n\r\n")
+    await caller.say(b"GET /length HTTP/1.1\r\nHost: gpuyard\r\n\r\n")
     status, headers, _ = await caller.heard()
     assert (status, headers["Allow"]) == (405, "POST")
 
@@ -281,7 +290,7 @@ async def test_a_caller_who_goes_in_the_middle_of_a_call_is_not_counted_on(place
 
 
 async def test_what_was_begun_for_a_caller_who_goes_is_brought_to_its_end(place: Place) -> None:
-    place.server.routes = {"/later": Route(place.later)}
+    place.server.routes = {"/later": Route(place.later, no)}
     async with place.server.listening(0, "127.0.0.1") as port:
         async with calling(port) as caller:
             await caller.say(call("/later"))
@@ -307,7 +316,7 @@ async def test_who_waits_for_an_answer_is_not_heard_further(place: Place) -> Non
 
 async def test_who_does_not_read_is_not_answered_until_he_does(place: Place, caller: Caller) -> None:
     big = b"x" * (1 << 20)
-    place.server.routes = {"/big": Route(lambda _: Reply(big))}
+    place.server.routes = {"/big": Route(lambda _: Reply(big), no)}
     await caller.say(call("/big") * 100)
     (one,) = place.server.connections
     assert one._transport.get_write_buffer_size() < 10 * len(big)
@@ -322,7 +331,7 @@ async def test_who_says_nothing_for_long_is_left(place: Place, quickly: Caller) 
 
 
 async def test_who_takes_no_answers_for_long_is_dropped(place: Place, quickly: Caller) -> None:
-    place.server.routes = {"/big": Route(lambda _: Reply(b"x" * (1 << 20)))}
+    place.server.routes = {"/big": Route(lambda _: Reply(b"x" * (1 << 20)), no)}
     await quickly.say(call("/big") * 100)
     await eventually(lambda: not place.server.connections)
     assert place.server.under_way == 0

@@ -23,7 +23,7 @@ def test_without_a_cluster_it_says_so_and_ends(
     monkeypatch.setattr("gpuyard.common.logs.configure", lambda *_: None)
     missing = tmp_path / "kubeconfig"
     with pytest.raises(SystemExit) as ended:
-        main(["--kubeconfig", str(missing), "--port", "0", "--ops-port", "0"])
+        main(["--kubeconfig", str(missing), "--token", str(tmp_path), "--port", "0", "--ops-port", "0"])
     assert ended.value.code == 1
     assert str(missing) in "".join(capfd.readouterr())
 

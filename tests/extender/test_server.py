@@ -23,7 +23,7 @@ from gpuyard.extender.wire import (
 )
 from prometheus_client import CollectorRegistry
 
-from tests.extender.builders import Bench, Json, node, pod, queue
+from tests.extender.builders import Bench, Json, anybody, node, pod, queue
 
 if TYPE_CHECKING:
     from gpuyard.common.kube.client import Client
@@ -63,7 +63,7 @@ class Service:
             Verb("preempt", PREEMPTION, self.bench.verbs.preempt, lambda _: PreemptAnswer()),
             Verb("bind", BINDING, self.binder.bind, BindAnswer),
         ]
-        served = Server(verbs, VerbMetrics(self.registry), max_body).listening(0, "127.0.0.1")
+        served = Server(verbs, VerbMetrics(self.registry), anybody(), max_body).listening(0, "127.0.0.1")
         async with served as port, aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
             yield session
 

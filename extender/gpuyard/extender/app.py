@@ -27,8 +27,9 @@ from gpuyard.common.lease import Elector
 from gpuyard.common.logs import get_logger
 from gpuyard.common.metrics import CacheCollector, CertificateCollector, LeaseCollector
 from gpuyard.common.process import Process
-from gpuyard.common.settings import Reloaded
+from gpuyard.common.settings import Reloaded, SettingsError
 from gpuyard.common.tls import Identity
+from gpuyard.extender.authentication import NO_CERTIFICATES, Gate, Tokens
 from gpuyard.extender.binding import Binder
 from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.feed import Feed
@@ -58,6 +59,10 @@ WAKER_INTERVAL = 1.0
 STARTING = "gpuyard is starting: it does not know the cluster yet"
 NOT_LEADER = "not leader"
 CUT_OFF = "gpuyard has heard nothing of the API server for too long"
+TOKEN_MISSING = (
+    "the port asks its callers for a token, and there is no folder of it: name the one where Secret "
+    "gpuyard-extender-token is mounted with --token, or the one of certificates with --tls, or set `authentication: none`"
+)
 STALE = 75.0
 """Seconds; on a watch the API server says something at least once a minute."""
 
@@ -77,7 +82,9 @@ class Options:
     """The namespace of the Lease; empty: there is no other extender."""
     pod: str
     tls: Path | None = None
-    """The folder of certificates; None: whoever reaches the port is answered."""
+    """The folder of certificates; None: the port has no TLS."""
+    token: Path | None = None
+    """The folder of the token that callers show; None: there is none."""
 
 
 class Extender:
@@ -109,6 +116,7 @@ class Extender:
             count=lambda reason: metrics.refusals.labels(reason).inc(),
         )
         self.binder = Binder(self.ledger, unavailable=self.unavailable, clock=time.monotonic)
+        self.gate = Gate(lambda: self.config().authentication)
         self.server = Server(
             [
                 Verb("filter", CANDIDATES, self.verbs.filter, lambda why: FilterAnswer(error=why)),
@@ -117,6 +125,7 @@ class Extender:
                 Verb("bind", BINDING, self.binder.bind, BindAnswer, from_memory=False),
             ],
             metrics,
+            self.gate,
         )
         process.dump_with("extender", self.state)
         if self._reloaded:
@@ -204,7 +213,9 @@ class Extender:
 async def serve(process: Process, options: Options) -> None:
     """Start everything; returns when the caches are complete."""
     extender = Extender(process, options.config)
-    await process.enter(extender.server.listening(options.port, options.host, tls=_tls(process, options.tls)))
+    tls = _tls(process, options.tls)
+    _authenticate(process, extender, options)
+    await process.enter(extender.server.listening(options.port, options.host, tls=tls))
     access = await find_access(options.kubeconfig, options.context)
     client = await process.enter(Client(access, agent=process.component))
     caches = extender.feed.reflectors(client)
@@ -225,6 +236,25 @@ async def serve(process: Process, options: Options) -> None:
         process.spawn("election", elector.run(work))
     else:
         process.spawn("lead", extender.lead(client, options))
+
+
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+def _authenticate(process: Process, extender: Extender, options: Options) -> None:
+    """Let the port know its callers; raises `SettingsError` where that cannot be as it is set."""
+    gate, mode = extender.gate, extender.config().authentication
+    gate.by_certificate = options.tls is not None
+    if options.token:
+        gate.tokens = Tokens(options.token, changed=lambda: log.info("tokens-changed"), refused=_warn)
+        process.spawn("tokens", gate.tokens.run())
+    elif not gate.by_certificate and mode == "token":
+        raise SettingsError(TOKEN_MISSING)
+    if not gate.by_certificate and mode == "mtls":
+        raise SettingsError(NO_CERTIFICATES)
+    if not gate.by_certificate and mode == "none" and options.host not in LOOPBACK:
+        _warn("`authentication: none`: whoever reaches the port is answered as if they were kube-scheduler")
+    process.ready_if("authentication", gate.problem)
 
 
 def _tls(process: Process, folder: Path | None) -> "ssl.SSLContext | None":
