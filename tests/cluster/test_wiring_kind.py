@@ -107,7 +107,7 @@ def yard(sandbox_names: Iterator[str], tmp_path_factory: pytest.TempPathFactory)
     """A cluster of one node, whose kube-scheduler is as kubeadm makes it."""
     name = next(sandbox_names)
     plain = tmp_path_factory.mktemp("plain") / "scheduler.yaml"
-    plain.write_text(yaml.safe_dump({"apiVersion": config.ours()["apiVersion"], "kind": config.ours()["kind"]}))
+    plain.write_text(yaml.safe_dump({"apiVersion": config.ours("")["apiVersion"], "kind": config.ours("")["kind"]}))
     try:
         made = kind.up(Spec(name=name, nodes=0, scheduler_config=plain))
         made.load(product.build(made.docker, Folders.of_user(), Progress()))

@@ -4,15 +4,18 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from http import HTTPStatus
+from typing import TYPE_CHECKING
 
 import pytest
 from gpuyard.extender import connection
 from gpuyard.extender.authentication import Gate
-from gpuyard.extender.config import Authentication
 from gpuyard.extender.connection import LONGEST_HEAD, Reply, Route
 from gpuyard.extender.metrics import VerbMetrics
 from gpuyard.extender.server import Server
 from prometheus_client import CollectorRegistry
+
+if TYPE_CHECKING:
+    from gpuyard.extender.config import Authentication
 
 LIMIT = 1000
 
@@ -127,7 +130,9 @@ async def test_each_answer_says_when_it_was_made(caller: Caller, monkeypatch: py
 
 async def test_the_body_may_come_in_chunks(caller: Caller) -> None:
     await caller.say(
-        b"POST /length HTTP/1.1\r\nHost: gpuyard\r\nTransfer-Encoding: chunked\r\n\r\n", b"2\r\nab\r\n", b"3\r\ncde\r\n0\r\n\r\n"
+        b"POST /length HTTP/1.1\r\nHost: gpuyard\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"2\r\nab\r\n",
+        b"3\r\ncde\r\n0\r\n\r\n",
     )
     assert (await caller.heard())[2] == b"5"
 
@@ -185,7 +190,9 @@ async def test_a_head_without_end_is_not_kept(caller: Caller) -> None:
 
 
 async def test_what_follows_a_body_without_end_is_not_kept(caller: Caller) -> None:
-    await caller.say(b"POST /length HTTP/1.1\r\nHost: gpuyard\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX-Trailer: ")
+    await caller.say(
+        b"POST /length HTTP/1.1\r\nHost: gpuyard\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX-Trailer: "
+    )
     for _ in range(LONGEST_HEAD // 8192 + 1):
         await caller.say(b"x" * 8192)
     assert (await caller.heard())[0] == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE

@@ -59,9 +59,9 @@ WAKER_INTERVAL = 1.0
 STARTING = "gpuyard is starting: it does not know the cluster yet"
 NOT_LEADER = "not leader"
 CUT_OFF = "gpuyard has heard nothing of the API server for too long"
-TOKEN_MISSING = (
-    "the port asks its callers for a token, and there is no folder of it: name the one where Secret "
-    "gpuyard-extender-token is mounted with --token, or the one of certificates with --tls, or set `authentication: none`"
+NO_FOLDER = (
+    "the port asks its callers for a token, and no folder of it is named: name the one where Secret "
+    "gpuyard-extender-token is mounted with --token, or one with certificates with --tls, or set `authentication: none`"
 )
 STALE = 75.0
 """Seconds; on a watch the API server says something at least once a minute."""
@@ -245,11 +245,11 @@ def _authenticate(process: Process, extender: Extender, options: Options) -> Non
     """Let the port know its callers; raises `SettingsError` where that cannot be as it is set."""
     gate, mode = extender.gate, extender.config().authentication
     gate.by_certificate = options.tls is not None
-    if options.token:
+    if options.token and not gate.by_certificate:
         gate.tokens = Tokens(options.token, changed=lambda: log.info("tokens-changed"), refused=_warn)
         process.spawn("tokens", gate.tokens.run())
     elif not gate.by_certificate and mode == "token":
-        raise SettingsError(TOKEN_MISSING)
+        raise SettingsError(NO_FOLDER)
     if not gate.by_certificate and mode == "mtls":
         raise SettingsError(NO_CERTIFICATES)
     if not gate.by_certificate and mode == "none" and options.host not in LOOPBACK:

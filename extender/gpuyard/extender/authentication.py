@@ -1,9 +1,9 @@
-"""Who may call the verbs: kube-scheduler, which shows a token or a certificate, or anybody where that is asked for.
+"""Who may call the verbs: kube-scheduler, which shows a token or a certificate; anybody, where that is set.
 
 | `authentication` | who is answered | what else |
 |---|---|---|
-| `token` (default) | a caller with one of the two tokens in the folder of `--token` | connections of others are dropped first |
-| `mtls` | a caller with a certificate of the authority in the folder of `--tls` | TLS has refused all others before |
+| `token` (default) | a caller with a token of the folder of `--token` | connections of others are dropped first |
+| `mtls` | a caller with a certificate of the authority in the folder of `--tls` | TLS has refused all others |
 | `none` | anybody | reported in the log and by `gpuyard doctor` |
 """
 
@@ -18,8 +18,9 @@ from gpuyard.common.settings import SettingsError
 from gpuyard.extender.config import Authentication
 
 NO_TOKENS = f"gpuyard has no token to know its callers by; {tokens.REMEDY}"
-NOT_SHOWN = f"the caller shows no token; `urlPrefix` in kube-scheduler's configuration needs that of Secret {tokens.SECRET}"
-NOT_KNOWN = f"the caller's token is not valid; `urlPrefix` in kube-scheduler's configuration needs that of Secret {tokens.SECRET}"
+_NEEDED = f"`urlPrefix` in kube-scheduler's configuration needs the one of Secret {tokens.SECRET}"
+NOT_SHOWN = f"the caller shows no token; {_NEEDED}"
+NOT_KNOWN = f"the caller's token is not valid; {_NEEDED}"
 NO_CERTIFICATES = "the extender runs with `authentication: mtls` and without --tls, so that it answers nobody"
 
 

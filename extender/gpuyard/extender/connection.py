@@ -33,7 +33,7 @@ ARRIVES_WITHIN = 30.0
 """Seconds in which a call has to arrive, from its first byte on. kube-scheduler gives up after two."""
 
 STRANGERS_BODY = 1 << 20
-"""So many bytes of a stranger's body are read and thrown away, so that it hears the answer; a body of 5,000 names has 64 KiB."""
+"""So many bytes of a stranger's body are read and thrown away, so that it hears the answer: 5,000 names have 64 KiB."""
 
 TOO_MUCH = "gpuyard holds as many unfinished calls as it may; try again"
 

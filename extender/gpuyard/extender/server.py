@@ -60,9 +60,7 @@ class Verb(Generic[R]):
 class Server:
     """Serves the verbs."""
 
-    def __init__(
-        self, verbs: Iterable[Verb[Any]], metrics: VerbMetrics, gate: Gate, max_body: int = MAX_BODY
-    ) -> None:
+    def __init__(self, verbs: Iterable[Verb[Any]], metrics: VerbMetrics, gate: Gate, max_body: int = MAX_BODY) -> None:
         self.routes: Mapping[str, Route] = {f"{PATH}/{verb.name}": _route(verb, metrics) for verb in verbs}
         self.gate = gate
         self.max_body = max_body
