@@ -390,9 +390,8 @@ def ask(yard: Yard, name: str) -> dict[str, Any]:
     if not address:
         return {}
     body = json.dumps({"Pod": {"metadata": {"name": "p"}}, "NodeNames": ["node"]})
-    who = f"{tokens.USER}:{yard.cluster.record.token}"
-    call = ["curl", "--silent", "--max-time", "3", "--user", who, "--json", body]
-    call.append(f"http://{address}:8080/scheduler/filter")
+    url = tokens.with_token(f"http://{address}:8080/scheduler/filter", yard.cluster.record.token)
+    call = ["curl", "--silent", "--max-time", "3", "--json", body, url]
     done = yard.cluster.docker.ask("exec", control_plane(yard), "sh", "-c", f"{shlex.join(call)} || true")
     return json.loads(done) if done else {}
 

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import yaml
-from gpuyard.cli.keeping import ATTEMPTS, OPAQUE, Pems, Secrets
+from gpuyard.cli.issuing import Pems
+from gpuyard.cli.keeping import ATTEMPTS, OPAQUE, Secrets
 from gpuyard.common import tokens
 from gpuyard.common.kube.client import Client
 from gpuyard.sandbox.kind import config
