@@ -3,6 +3,9 @@
 import msgspec
 from gpuyard.engine.kube import objects
 
+LONGEST_VERSION = 20
+"""Digits of a version, which has 64 bits."""
+
 
 class Owner(objects.Owner, rename="camel", frozen=True, gc=False):
     """An entry of `metadata.ownerReferences` with its API: several have a kind `Job`."""
@@ -25,7 +28,8 @@ class Meta(objects.Meta, rename="camel"):
     @property
     def version(self) -> int:
         """The version as a number: later ones are larger. 0 when there is none, as in a hand-written call."""
-        return int(self.resource_version) if self.resource_version.isdecimal() else 0
+        text = self.resource_version
+        return int(text) if text.isdecimal() and len(text) <= LONGEST_VERSION else 0
 
 
 class PodCondition(objects.PodCondition, rename="camel"):

@@ -8,11 +8,11 @@ then are its keys respelt and read again. Objects of Kubernetes inside (`Pod`, `
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain, islice
 from types import UnionType
-from typing import Any, Generic, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar, Union, get_args, get_origin
 
 import msgspec
 from gpuyard.extender.objects import Pod
-from msgspec import UNSET, Raw, UnsetType, field
+from msgspec import UNSET, Meta, Raw, UnsetType, field
 from msgspec.json import Decoder, Encoder
 from msgspec.structs import fields
 
@@ -82,6 +82,8 @@ class Named(Mapping[str, Raw | None]):
     """
 
     def __init__(self, text: bytes) -> None:
+        if len(text) > MOST_NAMES * LONGEST_NAME:
+            raise WireError(TOO_MANY)
         self._text = text
         plain = b"\\" not in text
         self._left = FEW if plain else 0
@@ -122,6 +124,8 @@ class Named(Mapping[str, Raw | None]):
     @property
     def _table(self) -> dict[str, None]:
         if self._all is None:
+            if self._text.count(b",") >= MOST_NAMES:
+                raise WireError(TOO_MANY)
             self._all = _read_names(self._text)
         return self._all
 
@@ -174,13 +178,17 @@ class Preemption(Request):
         return {node: [pod.metadata.uid for pod in victims.pods or ()] for node, victims in whole}
 
 
+Name = Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?\Z")]
+"""A name as Kubernetes gives them to pods, namespaces and nodes: it becomes a part of an address."""
+
+
 class Binding(Request):
     """`bind`: the node that kube-scheduler chose for the pod."""
 
-    pod_name: str
-    pod_namespace: str
+    pod_name: Name
+    pod_namespace: Name
     pod_uid: str = field(name="PodUID")
-    node: str
+    node: Name
 
 
 class _Metadata(msgspec.Struct):
@@ -204,30 +212,65 @@ _NAMES = Decoder(list[str])
 _UNREADABLE = (ValueError, msgspec.MsgspecError, RecursionError)
 
 
+MOST_NAMES = 20_000
+"""So many names can be read and answered within a step; Kubernetes' own limit is 5,000 nodes."""
+
+LONGEST_NAME = 256
+TOO_MANY = f"NodeNames: more than the {MOST_NAMES} nodes that gpuyard reads"
+
+SHORT = 256 << 10
+"""Bytes that take no longer than a step, whatever they are."""
+
+BY_HAND = 128 << 10
+"""The longest body that is read in another spelling: that takes longer, and only people spell so."""
+
+
+class Bound(NamedTuple):
+    """The largest body of one kind: longer ones, and ones with more parts, are refused before they are read."""
+
+    size: int
+    mark: bytes
+    """What each part has at least one of."""
+    parts: int
+
+    def check(self, body: bytes) -> None:
+        """Raise `WireError` for a body that would take too long."""
+        if len(body) > self.size or (len(body) > SHORT and body.count(self.mark) > self.parts):
+            raise WireError("the call is larger than gpuyard reads")
+
+
 class Reader(Generic[M]):
     """Reads the bodies of one kind of request."""
 
-    def __init__(self, kind: type[M]) -> None:
+    def __init__(self, kind: type[M], bound: Bound) -> None:
         self._kind = kind
+        self._bound = bound
         self._decoder = Decoder(kind)
 
     def read(self, body: bytes) -> M:
         """The request; raises `WireError` for a body that is none."""
+        self._bound.check(body)
         try:
+            # What is kept undecoded is read later, by those who expect text.
+            _ = body.isascii() or body.decode()
             message = self._decoder.decode(body)
             if message.complete:
                 return message
-        except _UNREADABLE:
-            pass  # perhaps only spelt in another case
+        except _UNREADABLE as error:
+            if len(body) > BY_HAND:
+                raise WireError(str(error)) from None
+            # Else perhaps only spelt in another case.
         try:
             return self._decoder.decode(msgspec.json.encode(_respell(msgspec.json.decode(body), self._kind)))
         except _UNREADABLE as error:
             raise WireError(str(error)) from None
 
 
-CANDIDATES = Reader(Candidates)
-PREEMPTION = Reader(Preemption)
-BINDING = Reader(Binding)
+# 5,000 whole nodes have some 1.5 million commas. Names alone are counted where they are read.
+CANDIDATES = Reader(Candidates, Bound(64 << 20, b",", 4_000_000))
+# Of 5,000 nodes kube-scheduler proposes at most 500. By UID each victim is one object, whole it is some fifty.
+PREEMPTION = Reader(Preemption, Bound(8 << 20, b"{", 50_000))
+BINDING = Reader(Binding, Bound(64 << 10, b"{", 1_000))
 
 
 def _respell(value: Any, kind: Any) -> Any:  # noqa: ANN401 - any JSON value, any type of a field
