@@ -200,7 +200,7 @@ TOLD = {"install.md": "Wire kube-scheduler", "security.md": "Certificates"}
 
 def tell_kube_scheduler(yard: Yard, folder: Path) -> None:
     """Give the cluster's kube-scheduler the shipped configuration and its files, as administrators are told to."""
-    [[saved], [again]] = (typed_in(DOCS / name, section) for name, section in TOLD.items())
+    [[_, saved], [again]] = (typed_in(DOCS / name, section) for name, section in TOLD.items())
     assert saved == again
     yard.gpuyard(*saved.replace(SETTINGS, str(folder)).split()[1:])
     shutil.copy(MANIFESTS / "kube-scheduler" / "config-mtls.yaml", folder / "config.yaml")
