@@ -253,9 +253,10 @@ def scheduler(name: str, *arguments: str, config_map: str = "") -> Json:
 @pytest.fixture
 def config(installed: Cluster) -> Iterator[str]:
     """A ConfigMap with a configuration whose extender is ignorable; schedulers of the test go with it."""
-    found = yaml.safe_load(SHIPPED.read_text())
+    shipped = SHIPPED.read_text().replace("TOKEN@", f"{tokens.new()}@")
+    found = yaml.safe_load(shipped)
     found["extenders"][0]["ignorable"] = True
-    for name, text in (("good", SHIPPED.read_text().replace("TOKEN@", f"{tokens.new()}@")), ("bad", json.dumps(found))):
+    for name, text in (("good", shipped), ("bad", json.dumps(found))):
         held = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"config.yaml": text}}
         installed.kubectl("apply", "-n", "kube-system", "-f", "-", stdin=json.dumps(held))
     installed.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=180s", "-n", "kube-system")
