@@ -42,6 +42,11 @@ class Request(Message):
         """Whether everything came that must, though each part alone may be absent."""
         return True
 
+    @property
+    def later(self) -> Iterable[Raw]:
+        """What is kept as it came and read elsewhere."""
+        return ()
+
 
 class Candidates(Request):
     """`filter` and `prioritize`: a pod and the nodes that are left for it, by name or whole."""
@@ -55,6 +60,11 @@ class Candidates(Request):
     def complete(self) -> bool:
         """Whether nodes came in at least one form."""
         return self.nodes is not UNSET or self._names_begin != b""
+
+    @property
+    def later(self) -> Iterable[Raw]:
+        """What is kept as it came and read elsewhere."""
+        return _later(self.pod)
 
     @property
     def whole(self) -> bool:
@@ -137,6 +147,11 @@ def _read_names(text: bytes) -> dict[str, None]:
         raise WireError(f"NodeNames: {error}") from None
 
 
+def _later(pod: Pod) -> Iterable[Raw]:
+    """The parts of a pod that are read only where they are needed."""
+    return (pod.spec.affinity, pod.spec.tolerations) if pod.spec else ()
+
+
 class MetaPod(Message):
     """A victim, by UID."""
 
@@ -168,6 +183,11 @@ class Preemption(Request):
     def complete(self) -> bool:
         """Whether victims came in at least one form."""
         return self.node_name_to_victims is not UNSET or self.node_name_to_meta_victims is not UNSET
+
+    @property
+    def later(self) -> Iterable[Raw]:
+        """What is kept as it came and read elsewhere."""
+        return _later(self.pod)
 
     def victims(self) -> dict[str, list[str]]:
         """The UIDs of the victims by node, in whichever form they came."""
@@ -251,9 +271,9 @@ class Reader(Generic[M]):
         """The request; raises `WireError` for a body that is none."""
         self._bound.check(body)
         try:
-            # What is kept undecoded is read later, by those who expect text.
-            _ = body.isascii() or body.decode()
             message = self._decoder.decode(body)
+            for part in message.later:
+                bytes(part).decode()  # who reads it expects text
             if message.complete:
                 return message
         except _UNREADABLE as error:
