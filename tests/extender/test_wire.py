@@ -306,6 +306,14 @@ def test_a_list_of_nodes_that_are_none_is_refused_before_it_is_taken_apart() -> 
         CANDIDATES.read(b'{"Pod":{},"Nodes":{"items":[' + b"1," * 4_000_001 + b"1]}}")
 
 
+@pytest.mark.row("X-29", case="nodes")
+def test_more_whole_nodes_than_any_cluster_has_are_refused() -> None:
+    names = many(MOST_NAMES + 1)
+    with pytest.raises(WireError, match="more than the 20000 nodes"):
+        CANDIDATES.read(body(Pod=pod(), Nodes=whole(*names))).by_name()
+    assert len(CANDIDATES.read(body(Pod=pod(), Nodes=whole(*names[1:]))).by_name()) == MOST_NAMES
+
+
 @pytest.mark.row("X-29", case="victims")
 def test_more_victims_than_are_ever_proposed_are_refused() -> None:
     victims = {f"node-{node}": {"Pods": [{"UID": f"{node}-{n}"} for n in range(110)]} for node in range(500)}

@@ -79,6 +79,8 @@ class Candidates(Request):
         """The nodes by name, in the order in which they came; whole ones with their bytes. Raises `WireError`."""
         if not self.whole and (named := Named(bytes(self.node_names))):
             return named
+        if self.nodes and len(self.nodes.items) > MOST_NAMES:
+            raise WireError(TOO_MANY)
         try:
             return {_NODE.decode(raw).metadata.name: raw for raw in self.nodes.items} if self.nodes else {}
         except _UNREADABLE as error:
@@ -236,7 +238,7 @@ MOST_NAMES = 20_000
 """So many names can be read and answered within a step; Kubernetes' own limit is 5,000 nodes."""
 
 LONGEST_NAME = 256
-TOO_MANY = f"NodeNames: more than the {MOST_NAMES} nodes that gpuyard reads"
+TOO_MANY = f"more than the {MOST_NAMES} nodes that gpuyard reads"
 
 SHORT = 256 << 10
 """Bytes that take no longer than a step, whatever they are."""

@@ -104,9 +104,9 @@ def test_a_configuration_of_the_users_keeps_all_but_the_way_to_the_api_server() 
     }
 
 
-def test_another_address_replaces_that_of_every_extender() -> None:
+def test_another_address_replaces_that_of_every_extender_and_has_the_token() -> None:
     theirs = {"extenders": [{"urlPrefix": "http://a", "weight": 1}, {"urlPrefix": "http://b"}]}
     assert config.scheduler("t", theirs, "http://c")["extenders"] == [
-        {"urlPrefix": "http://c", "weight": 1},
-        {"urlPrefix": "http://c"},
+        {"urlPrefix": "http://gpuyard:t@c", "weight": 1},
+        {"urlPrefix": "http://gpuyard:t@c"},
     ]
