@@ -30,7 +30,7 @@ from prometheus_client import CollectorRegistry
 
 from benchmarks.engine.yards import to_consolidate
 from benchmarks.measure import Figure, at_most
-from tests.extender.builders import Bench, Json, node, pod, queue
+from tests.extender.builders import Bench, Json, anybody, node, pod, queue
 
 NODES = 5000
 PODS = 10_000
@@ -119,7 +119,7 @@ def serve(pipe: Connection, planning: bool, scarce: bool) -> None:  # noqa: FBT0
     verb = Verb("filter", CANDIDATES, timed(bench(scarce=scarce), inside), lambda why: FilterAnswer(error=why))
     gc.collect()
     gc.freeze()
-    served = Server([verb], VerbMetrics(CollectorRegistry()))
+    served = Server([verb], VerbMetrics(CollectorRegistry()), anybody())
     beside = plan(lambda: served.under_way) if planning else rest()
     asyncio.run(answer(served.listening(0, "127.0.0.1"), pipe, beside))
     pipe.send(inside)

@@ -24,7 +24,7 @@ from gpuyard.extender.server import Server, Verb
 from gpuyard.extender.wire import CANDIDATES, Candidates, FilterAnswer
 
 from benchmarks.measure import Figure, at_most
-from tests.extender.builders import Bench, Json, node, pod, queue
+from tests.extender.builders import Bench, Json, anybody, node, pod, queue
 
 NODES, PODS, QUEUES = 5000, 20_000, 200
 READERS = 8
@@ -64,7 +64,7 @@ async def serve(pipe: Connection) -> None:
         return cast("FilterAnswer", made.verbs.filter(request))
 
     verb = Verb("filter", CANDIDATES, answer, lambda why: FilterAnswer(error=why))
-    server = Server([verb], VerbMetrics(registry))
+    server = Server([verb], VerbMetrics(registry), anybody())
     gc.collect()
     gc.freeze()
     async with (

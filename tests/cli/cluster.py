@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+from gpuyard.common import tokens
+
 from tests.cli.serving import serving
 from tests.engine.kube.written import Json
 
@@ -23,6 +25,7 @@ PATHS = {
     "Topology": "/apis/kai.scheduler/v1alpha1/topologies",
 }
 CONFIG = "/api/v1/namespaces/gpuyard/configmaps/gpuyard-extender"
+TOKEN = f"/api/v1/namespaces/gpuyard/secrets/{tokens.SECRET}"
 BUILT_IN = ("Node", "Pod", "Namespace", "PriorityClass", "PodDisruptionBudget")
 PAGE = 2
 """So few objects on a page that reading more than one is the rule."""
@@ -36,8 +39,10 @@ def cluster(
     namespace: str = "",
     config: str = "",
     forbidden: str = "",
+    secret: Json | None = None,
 ) -> Iterator[str]:
-    """A kubeconfig for a cluster of these objects that knows only these kinds; `config` is its extender's file.
+    """A kubeconfig for a cluster of these objects that knows only these kinds; `config` is its extender's file,
+    `secret` what it answers when asked for the extender's Secret.
 
     Objects of the `forbidden` kind may not be listed.
     """
@@ -57,7 +62,9 @@ def cluster(
         answer: Json | None = None if found is None else page
         if config and asked.path == CONFIG:
             answer = {"data": {"extender.yaml": config}}
-        status = 200 if answer else 404
+        if secret and asked.path == TOKEN:
+            answer = secret
+        status = secret["code"] if secret is answer and secret and "code" in secret else 200 if answer else 404
         if forbidden and asked.path == PATHS[forbidden]:
             status, answer = 403, {"kind": "Status", "reason": "Forbidden", "message": "you may not", "code": 403}
         return status, json.dumps(answer or missing).encode()

@@ -8,9 +8,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from gpuyard.cli import alterations, bypass, scraping, wiring
+from gpuyard.cli import alterations, bypass, callers, scraping, wiring
 from gpuyard.cli.findings import Finding
 from gpuyard.cli.patient import Patient, examined
+from gpuyard.common import tokens
 from gpuyard.common.kube.access import Access
 from gpuyard.common.kube.client import Client
 from gpuyard.common.kube.errors import UnreachableError
@@ -316,3 +317,62 @@ def test_an_object_that_cannot_be_read_does_not_keep_the_doctor_from_the_others(
     found = {(each["check"], each["status"]) for each in told}
     assert {(bypass.READ, "fail"), (bypass.GOVERNED, "warn"), (bypass.BOUNDED, "warn")} <= found
     assert any("default/bad" in each["seen"] for each in told if each["check"] == bypass.READ)
+
+
+# --- whose calls the extender answers ---
+
+SETTINGS = "apiVersion: gpuyard.io/v1alpha1\nkind: ExtenderConfig\n"
+NOBODY = f"Secret gpuyard/{tokens.SECRET} has no token, so that nobody is answered"
+
+
+def started(*options: str) -> Json:
+    """A pod in which an extender runs that was started so."""
+    made = pod("gpuyard-extender-0", 0, queue=None, namespace="gpuyard", on="node-1")
+    command = ["python3", "-m", "gpuyard.extender"]
+    made["spec"]["containers"] = [{"name": "extender", "command": command, "args": options}]
+    return made
+
+
+def on_callers(folder: Path, *options: str, settings: str = "", secret: Json | None = None) -> Json:
+    """What is found about an extender of these options and settings."""
+    given = (plain(), started("--token=/t", *options))
+    with cluster(folder, *given, config=SETTINGS + settings, secret=secret) as kubeconfig:
+        told = findings(run("doctor", "-o", "json", "--kubeconfig", kubeconfig))
+    [found] = [each for each in told if each["check"] == callers.KNOWN]
+    return found
+
+
+@pytest.mark.row("X-23", case="doctor")
+def test_an_open_port_is_a_warning(tmp_path: Path) -> None:
+    found = on_callers(tmp_path, settings="authentication: none\n")
+    assert (found["status"], found["seen"].split(":")[0]) == ("warn", "`authentication")
+    assert "docs/security.md" in found["remedy"]
+
+
+def test_an_open_port_on_loopback_is_none(tmp_path: Path) -> None:
+    assert on_callers(tmp_path, "--host=127.0.0.1", settings="authentication: none\n")["status"] == "ok"
+
+
+def test_with_certificates_all_is_well_whatever_else_is_set(tmp_path: Path) -> None:
+    found = on_callers(tmp_path, "--tls=/certificates", settings="authentication: none\n")
+    assert (found["status"], found["seen"]) == ("ok", "it answers only callers with a certificate")
+
+
+@pytest.mark.row("X-26", case="no-secret")
+@pytest.mark.parametrize("secret", [None, {"data": {}}, {"data": None}])
+def test_a_secret_without_a_token_is_found_with_what_makes_it(tmp_path: Path, secret: Json | None) -> None:
+    found = on_callers(tmp_path, secret=secret)
+    assert (found["status"], found["seen"]) == ("fail", NOBODY)
+    assert "gpuyard certificates token --save" in found["remedy"]
+
+
+@pytest.mark.parametrize("settings", ["", "authentication: token\n", "authentication: perhaps\n"])
+def test_with_a_token_all_is_well_and_it_is_not_shown(tmp_path: Path, settings: str) -> None:
+    found = on_callers(tmp_path, settings=settings, secret={"data": {"token": "c2VjcmV0"}})
+    assert (found["status"], found["seen"]) == ("ok", "it answers only callers with the token")
+    assert "c2VjcmV0" not in json.dumps(found)
+
+
+def test_who_may_not_read_secrets_is_not_told_that_there_is_none(tmp_path: Path) -> None:
+    refused = {"kind": "Status", "reason": "Forbidden", "message": "you may not", "code": 403}
+    assert on_callers(tmp_path, secret=refused)["status"] == "ok"

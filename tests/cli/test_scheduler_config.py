@@ -22,6 +22,7 @@ Json = dict[str, Any]
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 SHIPPED = MANIFESTS / "kube-scheduler" / "config.yaml"
+SECRET = "a-token-that-nobody-may-see"  # noqa: S105 - nobody has it
 KIND = "\nkind: KubeSchedulerConfiguration\n"
 EVERY = sorted(path for path in MANIFESTS.rglob("*.yaml") if KIND in path.read_text())
 SECURE = [path for path in EVERY if "urlPrefix: https:" in path.read_text()]
@@ -29,9 +30,14 @@ GPU, PART = "nvidia.com/gpu", "gpuyard.io/shared-gpu"
 OTHER = {"urlPrefix": "http://10.0.0.1/other", "filterVerb": "filter"}
 
 
+def with_token(path: Path) -> str:
+    """A file of ours with a token in the place of the word that stands for it."""
+    return path.read_text().replace("TOKEN@", f"{SECRET}@")
+
+
 def config(**of_the_extender: Any) -> Json:  # noqa: ANN401 - YAML
     """The shipped configuration, its extender changed."""
-    found: Json = yaml.safe_load(SHIPPED.read_text())
+    found: Json = yaml.safe_load(with_token(SHIPPED))
     found["extenders"][0] |= of_the_extender
     return found
 
@@ -57,8 +63,9 @@ def failing(given: Json) -> list[str]:
 
 @pytest.mark.row("E-23", case="shipped")
 @pytest.mark.parametrize("path", EVERY, ids=lambda path: str(path.relative_to(MANIFESTS)))
-def test_a_configuration_that_we_ship_has_no_flaw(path: Path) -> None:
-    told = run("doctor", "scheduler-config", path)
+def test_a_configuration_that_we_ship_has_no_flaw_once_it_has_the_token(path: Path, tmp_path: Path) -> None:
+    (file := tmp_path / "config.yaml").write_text(with_token(path))
+    told = run("doctor", "scheduler-config", file)
     assert (told.code, told.out.split()[0]) == (0, "ok")
 
 
@@ -66,7 +73,7 @@ def test_in_a_pod_of_its_own_kube_scheduler_may_ask_by_a_name_of_the_cluster() -
     def in_a_pod(found: Json) -> None:
         del found["clientConnection"]
 
-    named = config(urlPrefix="http://gpuyard-extender.gpuyard.svc:8080/scheduler")
+    named = config(urlPrefix=f"http://gpuyard:{SECRET}@gpuyard-extender.gpuyard.svc:8080/scheduler")
     assert flaws(changed(in_a_pod, named)) == []
 
 
@@ -171,7 +178,7 @@ def test_a_key_without_which_quotas_are_not_held_is_a_failure(key: str) -> None:
         ("httpTimeout", None),
         ("httpTimeout", "100ms"),
         ("httpTimeout", "1m30s"),
-        ("urlPrefix", "http://gpuyard-extender.gpuyard.svc:8080/scheduler"),
+        ("urlPrefix", f"http://gpuyard:{SECRET}@gpuyard-extender.gpuyard.svc:8080/scheduler"),
     ],
 )
 def test_a_value_with_which_it_works_but_worse_is_a_warning(key: str, value: object) -> None:
@@ -340,7 +347,11 @@ def test_an_older_version_is_found() -> None:
 
 
 def test_it_may_stand_in_a_config_map_as_well() -> None:
-    held: Json = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"note": "x", "config.yaml": SHIPPED.read_text()}}
+    held: Json = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "data": {"note": "x", "config.yaml": with_token(SHIPPED)},
+    }
     other: Json = {"apiVersion": "v1", "kind": "Service"}
     assert read(yaml.safe_dump_all([other, held]).encode()) == config()
 
@@ -376,3 +387,54 @@ def test_a_file_that_cannot_be_used_ends_with_2_and_what_would_do(file: str) -> 
     assert (told.code, told.out) == (2, "")
     assert f"{file}: " in told.err
     assert "name the file that kube-scheduler has as --config" in told.err
+
+
+# --- the token ---
+
+
+@pytest.mark.row("X-26", case="no-token")
+@pytest.mark.parametrize("host", ["10.96.0.77:8080", "gpuyard-extender.gpuyard"])
+def test_an_address_without_a_token_is_a_warning_with_the_command_that_writes_it(host: str) -> None:
+    given = config(urlPrefix=f"http://{host}/scheduler")
+    assert ("extenders[0].urlPrefix", Status.WARN) in flaws(given)
+    assert "gpuyard certificates token --save" in next(each.remedy for each in lint(given, "file") if each.remedy)
+
+
+def test_the_word_in_the_place_of_the_token_is_found() -> None:
+    assert failing(config(urlPrefix="http://gpuyard:TOKEN@10.96.0.77:8080/scheduler")) == ["extenders[0].urlPrefix"]
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:8080/scheduler", "http://localhost:8080/scheduler"])
+def test_over_loopback_no_token_is_missed(url: str) -> None:
+    assert flaws(config(urlPrefix=url)) == []
+
+
+def test_where_the_extender_is_known_to_ask_for_no_token_none_is_missed() -> None:
+    given = config(urlPrefix="http://10.96.0.77:8080/scheduler")
+    assert [each.status for each in lint(given, "file", with_token=False)] == [Status.OK]
+
+
+@pytest.mark.row("X-26", case="never-shown")
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"urlPrefix": f"http://gpuyard:{SECRET}@10.96.0.77:8080/elsewhere"},
+        {"urlPrefix": f"http://gpuyard:{SECRET}@10.96.0.77:bad/scheduler"},
+        {"urlPrefix": f"ftp://gpuyard:{SECRET}@10.96.0.77/scheduler"},
+        {"urlPrefix": [f"http://gpuyard:{SECRET}@10.96.0.77:8080/scheduler"]},
+        {"weight": 0},
+    ],
+)
+def test_no_finding_shows_the_token(change: Json, tmp_path: Path) -> None:
+    (file := tmp_path / "config.yaml").write_text(yaml.safe_dump(config(**change)))
+    told = run("doctor", "scheduler-config", file)
+    assert told.code == 1
+    assert SECRET not in told.out + told.err
+
+
+@pytest.mark.row("X-26", case="never-shown")
+def test_a_file_that_is_no_yaml_is_refused_without_its_lines(tmp_path: Path) -> None:
+    (file := tmp_path / "config.yaml").write_text(f"{{ urlPrefix: http://gpuyard:{SECRET}@10.96.0.77:8080/scheduler: ]")
+    told = run("doctor", "scheduler-config", file)
+    assert told.code == 2
+    assert SECRET not in told.out + told.err

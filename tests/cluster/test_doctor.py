@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 from gpuyard.cli.rights import rights
+from gpuyard.common import tokens
 from gpuyard.sandbox.demo.stage import EXTENDER, extender_port, set_up, start_extender
 from gpuyard.sandbox.errors import SandboxError
 from gpuyard.sandbox.lifecycle import down
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpuyard.sandbox import Cluster
+
 
 pytestmark = [pytest.mark.ground("processes"), pytest.mark.timeout(900)]
 
@@ -251,9 +253,10 @@ def scheduler(name: str, *arguments: str, config_map: str = "") -> Json:
 @pytest.fixture
 def config(installed: Cluster) -> Iterator[str]:
     """A ConfigMap with a configuration whose extender is ignorable; schedulers of the test go with it."""
-    found = yaml.safe_load(SHIPPED.read_text())
+    shipped = SHIPPED.read_text().replace("TOKEN@", f"{tokens.new()}@")
+    found = yaml.safe_load(shipped)
     found["extenders"][0]["ignorable"] = True
-    for name, text in (("good", SHIPPED.read_text()), ("bad", json.dumps(found))):
+    for name, text in (("good", shipped), ("bad", json.dumps(found))):
         held = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"config.yaml": text}}
         installed.kubectl("apply", "-n", "kube-system", "-f", "-", stdin=json.dumps(held))
     installed.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=180s", "-n", "kube-system")

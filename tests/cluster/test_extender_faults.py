@@ -13,9 +13,12 @@ import pytest
 from gpuyard.sandbox.demo.stage import EXTENDER, extender_port, launch_extender, start_extender
 
 from tests.cluster.test_extender_filter import waiting_for_its_volume
+from tests.cluster.yard import headers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from gpuyard.sandbox import Cluster
 
     from tests.cluster.yard import Yard
 
@@ -116,9 +119,9 @@ def idled(extended: Any) -> dict[int, int]:  # noqa: ANN401 - the shared cluster
         connection = http.client.HTTPConnection("127.0.0.1", extender_port(extended), timeout=5)
         connection.connect()
         socket = connection.sock
-        _call(connection)
+        _call(connection, extended)
         time.sleep(seconds)
-        found[seconds] = _call(connection)
+        found[seconds] = _call(connection, extended)
         assert connection.sock is socket, "it is one and the same connection"
         connection.close()
 
@@ -130,9 +133,9 @@ def idled(extended: Any) -> dict[int, int]:  # noqa: ANN401 - the shared cluster
     return found
 
 
-def _call(connection: http.client.HTTPConnection) -> int:
+def _call(connection: http.client.HTTPConnection, cluster: Cluster) -> int:
     body = json.dumps({"Pod": {"metadata": {"name": "p"}}, "NodeNames": ["node-1"]})
-    connection.request("POST", "/scheduler/filter", body, {"Content-Type": "application/json"})
+    connection.request("POST", "/scheduler/filter", body, headers(cluster))
     response = connection.getresponse()
     response.read()
     return response.status

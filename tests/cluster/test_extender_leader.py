@@ -16,8 +16,10 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from gpuyard.sandbox import ports, processes
+from gpuyard.sandbox import files, ports, processes
 from gpuyard.sandbox.demo.stage import EXTENDER, extender_port, start_extender
+
+from tests.cluster.yard import headers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +40,9 @@ class Contender:
         self.name = name
         addresses = ["--host=127.0.0.1", f"--port={self.port}", f"--ops-port={ops}"]
         election = [f"--lease-namespace={namespace}", f"--pod={name}"]
-        command = [sys.executable, "-m", "gpuyard.extender", f"--kubeconfig={cluster.kubeconfig}"]
+        token = f"--token={cluster.folder / files.EXTENDER_TOKEN}"
+        command = [sys.executable, "-m", "gpuyard.extender", f"--kubeconfig={cluster.kubeconfig}", token]
+        self._headers = headers(cluster)
         log = cluster.log(f"{namespace}-{name}")
         self.process: Process = processes.start(
             [*command, *addresses, *election], cluster.folder, f"{namespace}-{name}", "", log
@@ -48,7 +52,7 @@ class Contender:
         """The answer to a filter call for a pod without GPU, and whether the connection was closed with it."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
         body = json.dumps({"Pod": {"metadata": {"name": "p"}}, "NodeNames": ["node-1"]})
-        connection.request("POST", "/scheduler/filter", body, {"Content-Type": "application/json"})
+        connection.request("POST", "/scheduler/filter", body, self._headers)
         response = connection.getresponse()
         answer = json.loads(response.read())
         connection.close()

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from gpuyard.common.kube.resources import PLANS
 from gpuyard.extender.planner.store import HISTORY
-from gpuyard.sandbox import down, ports, processes
+from gpuyard.sandbox import down, files, ports, processes
 from gpuyard.sandbox.demo.stage import EXTENDER, extender_port, manifests, set_up
 
 from tests.cluster.crowd import Call, send
@@ -103,6 +103,7 @@ class Stage:
         port = extender_port(self.yard.cluster)
         self.yard.until(lambda: not ports.taken(port) and not ports.taken(port + 1), SOON, "its ports are free")
         options = ["--host=127.0.0.1", f"--port={port}", f"--ops-port={port + 1}", f"--config={self.settings}"]
+        options.append(f"--token={self.yard.cluster.folder / files.EXTENDER_TOKEN}")
         election = [f"--lease-namespace={HOME}", "--pod=it"]
         command = [sys.executable, "-m", "gpuyard.extender", f"--kubeconfig={access}", *options, *election]
         folder = self.yard.cluster.folder

@@ -17,7 +17,7 @@ from gpuyard.sandbox.demo.stage import EXTENDER, extender_port, set_up
 
 from tests.cluster.crowd import creating, deleting, send, storm, touching
 from tests.cluster.share import others_share
-from tests.cluster.yard import Json, Yard
+from tests.cluster.yard import Json, Yard, headers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,7 +78,7 @@ def asked(yard: Yard, pods: list[Json]) -> list[float]:
     found = []
     for pod in pods:
         body = json.dumps({"Pod": pod, "Nodes": None, "NodeNames": NODES}).encode()
-        connection.request("POST", "/scheduler/filter", body, {"Content-Type": "application/json"})
+        connection.request("POST", "/scheduler/filter", body, headers(yard.cluster))
         started = watch.read()
         answer = connection.getresponse().read()
         found.append(watch.read() - started)

@@ -16,6 +16,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from gpuyard.common import tokens
 from gpuyard.sandbox import SandboxError, Spec, kind, prometheus
 from gpuyard.sandbox.folders import Folders
 from gpuyard.sandbox.kind import product
@@ -119,6 +120,7 @@ def yard(sandbox_names: Iterator[str]) -> Iterator[Yard]:
         made = kind.up(Spec(name=name, nodes=1))
         made.load(product.build(made.docker, Folders.of_user(), Progress()))
         ready = Yard(made, everything(made))
+        made.give_token()
         made.kubectl("apply", "-k", str(MANIFESTS / "overlays" / "kind"))
         made.kubectl("wait", "--for=condition=established", "--timeout=30s", "crd", "--all")
         put_topology(ready)
@@ -388,7 +390,8 @@ def ask(yard: Yard, name: str) -> dict[str, Any]:
     if not address:
         return {}
     body = json.dumps({"Pod": {"metadata": {"name": "p"}}, "NodeNames": ["node"]})
-    call = ["curl", "--silent", "--max-time", "3", "--json", body, f"http://{address}:8080/scheduler/filter"]
+    url = tokens.with_token(f"http://{address}:8080/scheduler/filter", yard.cluster.record.token)
+    call = ["curl", "--silent", "--max-time", "3", "--json", body, url]
     done = yard.cluster.docker.ask("exec", control_plane(yard), "sh", "-c", f"{shlex.join(call)} || true")
     return json.loads(done) if done else {}
 

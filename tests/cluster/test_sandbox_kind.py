@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from gpuyard.cli import token_keeping
+from gpuyard.common import tokens
 from gpuyard.common.version import __version__
 from gpuyard.sandbox import SandboxError, Spec, kind, ports, prometheus
 from gpuyard.sandbox.folders import Folders
@@ -232,6 +234,10 @@ def folder(cluster: kind.Cluster, tmp_path: Path) -> Path:
     real = f'exec {cluster.program("kind")} "$@" --name {config.kind_name(cluster.name)}'
     write_program(tmp_path / "kind", f'[ "$1" = create ] && exec test -f "$4"\n{real}')
     (tmp_path / "kubectl").symlink_to(cluster.program("kubectl"))
+    # Its kube-scheduler has a token already: a reader who makes one finds that one there.
+    (kept := tmp_path / ".gpuyard" / "kind").mkdir(parents=True)
+    secret = config.secret({tokens.TOKEN: cluster.record.token.encode()})
+    (kept / token_keeping.SECRET_FILE).write_text(yaml.safe_dump_all(secret))
     return tmp_path
 
 
@@ -317,8 +323,10 @@ def test_an_up_that_is_killed_can_be_repeated_beside_another_sandbox(
 def test_the_file_for_a_kind_cluster_of_ones_own_makes_one_whose_kube_scheduler_asks_gpuyard(
     cluster: kind.Cluster, sandbox_names: Iterator[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(MANIFESTS.parent)
-    content = yaml.safe_load(Path("manifests/kube-scheduler/kind.yaml").read_text())
+    # As in a checkout: where it runs, the line before has put the configuration with the token.
+    monkeypatch.chdir(tmp_path)
+    token_keeping.offline(Path(".gpuyard") / "kind")
+    content = yaml.safe_load((MANIFESTS / "kube-scheduler" / "kind.yaml").read_text())
     # Added is only what a machine needs that has old control groups and much to do.
     patches = [yaml.safe_dump(one) for one in (config.kubelet(), *map(config.patience, ("Init", "Join")))]
     (file := tmp_path / "kind.yaml").write_text(yaml.safe_dump(content | {"kubeadmConfigPatches": patches}))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from gpuyard.common import tokens
 from gpuyard.sandbox import Cluster, SandboxError, Spec, down, ports, up
 from gpuyard.sandbox.rendering import MANIFESTS
 
@@ -32,6 +33,9 @@ WAYS = (BESIDE_KAI, "second-scheduler", "one-pod")
 NAMESPACE = "gpuyard"
 ACCOUNTS = f"system:serviceaccount:{NAMESPACE}:"
 OURS = "kai-scheduler"
+TOKEN = tokens.new()
+WITH_TLS = ("enableHTTPS", "tlsConfig")
+"""Certificates are made by pods: tests/cluster/test_wiring_kind.py shows them. Here both sides have a token."""
 PEERS = "queues.scheduling.run.ai,podgroups.scheduling.run.ai"
 
 
@@ -80,7 +84,9 @@ class Scheduler:
     def __init__(self, cluster: Cluster, kubeconfig: Path, extender: int, folder: Path) -> None:
         config = yaml.safe_load(get(cluster, "configmap", "gpuyard-scheduler")["data"]["config.yaml"])
         config["clientConnection"] = {"kubeconfig": str(kubeconfig)}
-        config["extenders"][0]["urlPrefix"] = f"http://127.0.0.1:{extender}/scheduler"
+        url = tokens.with_token(f"http://127.0.0.1:{extender}/scheduler", TOKEN)
+        given = config["extenders"][0].items()
+        config["extenders"][0] = {key: value for key, value in given if key not in WITH_TLS} | {"urlPrefix": url}
         (folder / "config.yaml").write_text(yaml.safe_dump(config))
         self._log = folder / "kube-scheduler.log"
         flags = [
@@ -145,12 +151,14 @@ def wired(
     folder, port = tmp_path_factory.mktemp(request.param), ports.free(ports.candidates())
     install(cluster, request.param)
     (subject,) = get(cluster, "rolebinding", "gpuyard-scheduler")["subjects"]
+    (folder / tokens.TOKEN).write_text(TOKEN)
     extender = Daemon(
         "extender",
         login(cluster, "gpuyard-extender", folder),
         folder / "extender.log",
         f"--port={port}",
         "--host=127.0.0.1",
+        f"--token={folder}",
     )
     scheduler = Scheduler(cluster, login(cluster, subject["name"], folder), port, folder)
     eventually(lambda: extender.ready() and scheduler.alive(), within=120)

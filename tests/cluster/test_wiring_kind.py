@@ -107,7 +107,7 @@ def yard(sandbox_names: Iterator[str], tmp_path_factory: pytest.TempPathFactory)
     """A cluster of one node, whose kube-scheduler is as kubeadm makes it."""
     name = next(sandbox_names)
     plain = tmp_path_factory.mktemp("plain") / "scheduler.yaml"
-    plain.write_text(yaml.safe_dump({"apiVersion": config.ours()["apiVersion"], "kind": config.ours()["kind"]}))
+    plain.write_text(yaml.safe_dump({"apiVersion": config.ours("")["apiVersion"], "kind": config.ours("")["kind"]}))
     try:
         made = kind.up(Spec(name=name, nodes=0, scheduler_config=plain))
         made.load(product.build(made.docker, Folders.of_user(), Progress()))
@@ -200,7 +200,7 @@ TOLD = {"install.md": "Wire kube-scheduler", "security.md": "Certificates"}
 
 def tell_kube_scheduler(yard: Yard, folder: Path) -> None:
     """Give the cluster's kube-scheduler the shipped configuration and its files, as administrators are told to."""
-    [[saved], [again]] = (typed_in(DOCS / name, section) for name, section in TOLD.items())
+    [[_, saved], [again]] = (typed_in(DOCS / name, section) for name, section in TOLD.items())
     assert saved == again
     yard.gpuyard(*saved.replace(SETTINGS, str(folder)).split()[1:])
     shutil.copy(MANIFESTS / "kube-scheduler" / "config-mtls.yaml", folder / "config.yaml")

@@ -8,7 +8,8 @@ import urllib.request
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from gpuyard.sandbox.demo.stage import extender_port
+from gpuyard.common import tokens
+from gpuyard.sandbox.demo.stage import extender_port, extender_token
 
 from tests.cluster.share import others_share
 
@@ -21,6 +22,12 @@ Json = dict[str, Any]
 
 FEW = 10
 """So many of the waiting pods are told of when a test fails."""
+
+
+def headers(cluster: Cluster) -> dict[str, str]:
+    """What kube-scheduler sends with each call, the token included."""
+    shown = tokens.authorization(extender_token(cluster)).decode()
+    return {"Content-Type": "application/json", "Authorization": shown}
 
 
 class Yard:
@@ -132,7 +139,7 @@ class Yard:
         """Call a verb as kube-scheduler does."""
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         url = f"http://127.0.0.1:{extender_port(self.cluster)}/scheduler/{verb}"
-        request = urllib.request.Request(url, content, {"Content-Type": "application/json"})
+        request = urllib.request.Request(url, content, headers(self.cluster))
         with urllib.request.urlopen(request, timeout=30) as response:  # noqa: S310 - ours
             assert response.status == 200
             return json.loads(response.read())

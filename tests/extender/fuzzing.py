@@ -22,7 +22,7 @@ from gpuyard.extender.wire import BINDING, CANDIDATES, PREEMPTION, BindAnswer, F
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
-from tests.extender.builders import Bench, Json, group, node, pod, queue
+from tests.extender.builders import Bench, Json, anybody, group, node, pod, queue
 from tests.extender.mutations import LONGEST, Attempt, Mutator, request
 
 if TYPE_CHECKING:
@@ -260,6 +260,7 @@ class Yard:
                 Verb("bind", BINDING, binder.bind, BindAnswer, from_memory=False),
             ],
             VerbMetrics(CollectorRegistry()),
+            anybody(),
             LONGEST,
         )
 

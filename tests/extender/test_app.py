@@ -34,6 +34,10 @@ class Parts:
         self.registry = CollectorRegistry()
         self.spawned: list[str] = []
         self.dumps: dict[str, Callable[[], object]] = {}
+        self.ready: dict[str, Callable[[], str]] = {}
+
+    def ready_if(self, name: str, problem: Callable[[], str]) -> None:
+        self.ready[name] = problem
 
     def dump_with(self, name: str, state: Callable[[], object]) -> None:
         self.dumps[name] = state
@@ -153,6 +157,7 @@ async def answered(client: aiohttp.ClientSession, verb: str, body: bytes | Async
 
 async def test_the_planner_gives_way_to_a_filter_that_has_begun_but_not_to_a_bind_that_waits_for_the_api() -> None:
     made, api = extender(), Slow()
+    made.gate.by_certificate = True
     made.serving = True
     made.binder.client = cast("Client", api)
     made.ledger.see(made.translator.put_pod(typed(pod("p"))))
@@ -208,3 +213,51 @@ def test_settings_with_a_fault_change_nothing(tmp_path: Path) -> None:
     assert made._reloaded
     made._reloaded.poll()
     assert made.config().default_queue == "rest"
+
+
+# --- whose calls are answered ---
+
+
+def begun(monkeypatch: pytest.MonkeyPatch, settings: str, folder: Path, **options: Any) -> tuple[Extender, list[str]]:  # noqa: ANN401
+    """An extender whose port knows its callers as options and settings say; what the log warns of."""
+    warned: list[str] = []
+    monkeypatch.setattr(app, "_warn", warned.append)
+    (file := folder / "extender.yaml").write_text(CONFIG + settings)
+    parts = Parts()
+    made = Extender(cast("Process", parts), file)
+    app._authenticate(cast("Process", parts), made, replace(OPTIONS, **options))
+    assert parts.ready["authentication"] == made.gate.problem
+    return made, warned
+
+
+@pytest.mark.row("X-23", case="log")
+@pytest.mark.parametrize(("host", "warnings"), [(None, 1), ("10.0.0.1", 1), ("127.0.0.1", 0), ("::1", 0)])
+def test_an_open_port_is_told_in_the_log_unless_it_is_on_loopback(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, host: str | None, warnings: int
+) -> None:
+    made, warned = begun(monkeypatch, "authentication: none\n", tmp_path, host=host)
+    assert made.gate.standing(b"").refusal == ""
+    assert len(warned) == warnings
+    assert all("whoever reaches the port" in each for each in warned)
+
+
+@pytest.mark.row("X-22", case="no-token-yet")
+def test_without_a_token_yet_it_starts_and_is_not_ready(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    made, warned = begun(monkeypatch, "", tmp_path, token=tmp_path)
+    assert "`gpuyard certificates token` makes it" in made.gate.problem()
+    assert len(warned) == 1
+
+
+def test_with_certificates_no_token_is_looked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    made, warned = begun(monkeypatch, "authentication: none\n", tmp_path, token=tmp_path, tls=tmp_path)
+    assert (made.gate.tokens, made.gate.problem(), warned) == (None, "", [])
+
+
+def test_a_port_that_is_opened_while_it_serves_is_open_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    made, _ = begun(monkeypatch, "", tmp_path, token=tmp_path)
+    assert made.gate.standing(b"").refusal
+    (tmp_path / "extender.yaml").write_text(CONFIG + "authentication: none\n")
+    assert made._reloaded
+    made._reloaded._changed = lambda _: None
+    made._reloaded.poll()
+    assert made.gate.standing(b"").refusal == ""

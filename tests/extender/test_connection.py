@@ -1,78 +1,15 @@
 """HTTP/1.1 as callers speak it, byte by byte: what is no call harms nobody, and no caller waits for another one."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import AsyncExitStack
 from http import HTTPStatus
 
 import pytest
 from gpuyard.extender import connection
 from gpuyard.extender.connection import LONGEST_HEAD, Reply, Route
-from gpuyard.extender.metrics import VerbMetrics
-from gpuyard.extender.server import Server
-from prometheus_client import CollectorRegistry
 
-LIMIT = 1000
-
-SILENCE = 0.2
-
-
-def length(body: bytes | None) -> Reply:
-    """How long the body is."""
-    return Reply(b"too long" if body is None else b"%d" % len(body))
-
-
-class Place:
-    """A server with one path that answers from memory, and one that waits until it is let go."""
-
-    def __init__(self) -> None:
-        self.server = Server([], VerbMetrics(CollectorRegistry()), LIMIT)
-        self.go = asyncio.Event()
-        self.brought_to_its_end = asyncio.Event()
-        self.server.routes = {"/length": Route(length), "/later": Route(self.later, from_memory=False)}
-
-    def later(self, body: bytes | None) -> Awaitable[Reply]:
-        async def answer() -> Reply:
-            await self.go.wait()
-            self.brought_to_its_end.set()
-            return Reply(b"later " + (body or b""))
-
-        return answer()
-
-
-class Caller:
-    """Writes bytes, and reads answers."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader = reader
-        self.writer = writer
-
-    async def say(self, *pieces: bytes) -> None:
-        """Send these, each in a packet of its own."""
-        for piece in pieces:
-            self.writer.write(piece)
-            await self.writer.drain()
-            await asyncio.sleep(0.01)
-
-    async def heard(self) -> tuple[int, dict[str, str], bytes]:
-        """The next answer: status, headers, body."""
-        async with asyncio.timeout(10):
-            head = (await self.reader.readuntil(b"\r\n\r\n")).decode()
-            status, *lines = head.strip().split("\r\n")
-            headers = dict(line.split(": ", 1) for line in lines)
-            return int(status.split()[1]), headers, await self.reader.readexactly(int(headers.get("Content-Length", 0)))
-
-    async def is_left(self) -> bool:
-        """Whether the server has closed the connection, with nothing more to say."""
-        async with asyncio.timeout(10):
-            return await self.reader.read() == b""
-
-
-@asynccontextmanager
-async def calling(port: int) -> AsyncIterator[Caller]:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    yield Caller(reader, writer)
-    writer.close()
+from tests.extender.callers import LIMIT, SILENCE, Caller, Place, call, calling, eventually, no
 
 
 @pytest.fixture
@@ -84,11 +21,6 @@ def place() -> Place:
 async def caller(place: Place) -> AsyncIterator[Caller]:
     async with place.server.listening(0, "127.0.0.1", shutdown=0.1) as port, calling(port) as made:
         yield made
-
-
-def call(path: str = "/length", body: bytes = b"abc", *headers: str, version: str = "1.1") -> bytes:
-    lines = [f"POST {path} HTTP/{version}", "Host: gpuyard", f"Content-Length: {len(body)}", *headers]
-    return "\r\n".join([*lines, "", ""]).encode() + body
 
 
 # --- how calls may come -----------------------------------------------------------------------------------------------
@@ -118,7 +50,9 @@ async def test_each_answer_says_when_it_was_made(caller: Caller, monkeypatch: py
 
 async def test_the_body_may_come_in_chunks(caller: Caller) -> None:
     await caller.say(
-        b"POST /length HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", b"2\r\nab\r\n", b"3\r\ncde\r\n0\r\n\r\n"
+        b"POST /length HTTP/1.1\r\nHost: gpuyard\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"2\r\nab\r\n",
+        b"3\r\ncde\r\n0\r\n\r\n",
     )
     assert (await caller.heard())[2] == b"5"
 
@@ -176,7 +110,9 @@ async def test_a_head_without_end_is_not_kept(caller: Caller) -> None:
 
 
 async def test_what_follows_a_body_without_end_is_not_kept(caller: Caller) -> None:
-    await caller.say(b"POST /length HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX-Trailer: ")
+    await caller.say(
+        b"POST /length HTTP/1.1\r\nHost: gpuyard\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX-Trailer: "
+    )
     for _ in range(LONGEST_HEAD // 8192 + 1):
         await caller.say(b"x" * 8192)
     assert (await caller.heard())[0] == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
@@ -192,7 +128,7 @@ async def test_a_body_between_two_heads_is_no_part_of_either(place: Place, calle
 
 async def test_a_body_in_tiny_pieces_is_the_same_body(caller: Caller) -> None:
     pieces = b"".join(b"1\r\n%d\r\n" % (number % 10) for number in range(500))
-    asked = b"POST /length HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + pieces + b"0\r\n\r\n"
+    asked = b"POST /length HTTP/1.1\r\nHost: gpuyard\r\nTransfer-Encoding: chunked\r\n\r\n" + pieces + b"0\r\n\r\n"
     await caller.say(asked)
     assert (await caller.heard())[2] == b"500"
 
@@ -223,7 +159,7 @@ async def test_a_fault_of_ours_is_an_answer_too(place: Place, caller: Caller, aw
             return later()
         raise KeyError("inside")
 
-    place.server.routes = {"/length": Route(at_once)}
+    place.server.routes = {"/length": Route(at_once, no)}
     await caller.say(call())
     status, headers, body = await caller.heard()
     assert (status, headers["Connection"], body) == (500, "close", b"")
@@ -249,7 +185,7 @@ async def test_another_path_is_not_found(caller: Caller, path: str) -> None:
 
 
 async def test_another_method_is_told_the_right_one(caller: Caller) -> None:
-    await caller.say(b"GET /length HTTP/1.1\r\n\r\n")
+    await caller.say(b"GET /length HTTP/1.1\r\nHost: gpuyard\r\n\r\n")
     status, headers, _ = await caller.heard()
     assert (status, headers["Allow"]) == (405, "POST")
 
@@ -281,7 +217,7 @@ async def test_a_caller_who_goes_in_the_middle_of_a_call_is_not_counted_on(place
 
 
 async def test_what_was_begun_for_a_caller_who_goes_is_brought_to_its_end(place: Place) -> None:
-    place.server.routes = {"/later": Route(place.later)}
+    place.server.routes = {"/later": Route(place.later, no)}
     async with place.server.listening(0, "127.0.0.1") as port:
         async with calling(port) as caller:
             await caller.say(call("/later"))
@@ -307,7 +243,7 @@ async def test_who_waits_for_an_answer_is_not_heard_further(place: Place) -> Non
 
 async def test_who_does_not_read_is_not_answered_until_he_does(place: Place, caller: Caller) -> None:
     big = b"x" * (1 << 20)
-    place.server.routes = {"/big": Route(lambda _: Reply(big))}
+    place.server.routes = {"/big": Route(lambda _: Reply(big), no)}
     await caller.say(call("/big") * 100)
     (one,) = place.server.connections
     assert one._transport.get_write_buffer_size() < 10 * len(big)
@@ -322,7 +258,7 @@ async def test_who_says_nothing_for_long_is_left(place: Place, quickly: Caller) 
 
 
 async def test_who_takes_no_answers_for_long_is_dropped(place: Place, quickly: Caller) -> None:
-    place.server.routes = {"/big": Route(lambda _: Reply(b"x" * (1 << 20)))}
+    place.server.routes = {"/big": Route(lambda _: Reply(b"x" * (1 << 20)), no)}
     await quickly.say(call("/big") * 100)
     await eventually(lambda: not place.server.connections)
     assert place.server.under_way == 0
@@ -377,9 +313,3 @@ async def test_the_end_waits_for_no_call_longer_than_it_may(place: Place) -> Non
             caller = await open_connections.enter_async_context(calling(port))
             await caller.say(call("/later"))
         assert await caller.is_left()
-
-
-async def eventually(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not holds():
-            await asyncio.sleep(0.01)

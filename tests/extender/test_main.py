@@ -23,7 +23,7 @@ def test_without_a_cluster_it_says_so_and_ends(
     monkeypatch.setattr("gpuyard.common.logs.configure", lambda *_: None)
     missing = tmp_path / "kubeconfig"
     with pytest.raises(SystemExit) as ended:
-        main(["--kubeconfig", str(missing), "--port", "0", "--ops-port", "0"])
+        main(["--kubeconfig", str(missing), "--token", str(tmp_path), "--port", "0", "--ops-port", "0"])
     assert ended.value.code == 1
     assert str(missing) in "".join(capfd.readouterr())
 
@@ -45,3 +45,16 @@ def test_a_folder_without_certificates_is_named_with_what_makes_them(
 )
 def test_with_certificates_the_verbs_listen_on_another_port(given: list[str], port: int) -> None:
     assert _port(_parser().parse_args(given)) == port
+
+
+@pytest.mark.row("X-22", case="no-folder")
+@pytest.mark.parametrize(("settings", "said"), [("", "--token"), ("authentication: mtls", "without --tls")])
+def test_without_what_callers_are_known_by_it_does_not_start(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, settings: str, said: str
+) -> None:
+    monkeypatch.setattr("gpuyard.common.logs.configure", lambda *_: None)
+    (file := tmp_path / "extender.yaml").write_text(CONFIG + settings)
+    with pytest.raises(SystemExit) as ended:
+        main(["--config", str(file), "--port", "0", "--ops-port", "0"])
+    assert ended.value.code == 2
+    assert said in "".join(capfd.readouterr())

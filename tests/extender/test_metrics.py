@@ -12,7 +12,7 @@ from gpuyard.extender.server import Server, Verb
 from gpuyard.extender.wire import CANDIDATES, FilterAnswer
 from prometheus_client import CollectorRegistry, generate_latest
 
-from tests.extender.builders import Bench, node, pod, queue
+from tests.extender.builders import Bench, anybody, node, pod, queue
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ async def test_a_call_is_answered_while_the_metrics_of_many_queues_are_rendered(
     made = CollectorRegistry()
     made.register(LedgerCollector(bench.ledger))
     verb = Verb("filter", CANDIDATES, bench.verbs.filter, lambda why: FilterAnswer(error=why))
-    served = Server([verb], VerbMetrics(made)).listening(0, "127.0.0.1")
+    served = Server([verb], VerbMetrics(made), anybody()).listening(0, "127.0.0.1")
     async with served as port, aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
         rendering = asyncio.create_task(Page(made).text())
         answer = await session.post("/scheduler/filter", json={"Pod": pod("p", "team-1"), "NodeNames": ["n1"]})

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import aiohttp
 import pytest
+from gpuyard.extender.authentication import NO_TOKENS, Gate
 from gpuyard.extender.binding import Binder
 from gpuyard.extender.metrics import VerbMetrics
 from gpuyard.extender.server import INTERNAL, Server, Unavailable, Verb
@@ -23,7 +24,7 @@ from gpuyard.extender.wire import (
 )
 from prometheus_client import CollectorRegistry
 
-from tests.extender.builders import Bench, Json, node, pod, queue
+from tests.extender.builders import Bench, Json, anybody, node, pod, queue, typed
 
 if TYPE_CHECKING:
     from gpuyard.common.kube.client import Client
@@ -57,6 +58,7 @@ class Service:
             self.bench.ledger, self.bench.verbs.may_bind, unavailable=lambda: None, clock=lambda: self.bench.now
         )
         self.binder.client = cast("Client", self.api)
+        self.gate = anybody()
 
     @asynccontextmanager
     async def client(self, max_body: int = MIB) -> AsyncIterator[Calls]:
@@ -66,7 +68,7 @@ class Service:
             Verb("preempt", PREEMPTION, self.bench.verbs.preempt, lambda _: PreemptAnswer()),
             Verb("bind", BINDING, self.binder.bind, BindAnswer),
         ]
-        served = Server(verbs, VerbMetrics(self.registry), max_body).listening(0, "127.0.0.1")
+        served = Server(verbs, VerbMetrics(self.registry), self.gate, max_body).listening(0, "127.0.0.1")
         async with served as port, aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
             yield session
 
@@ -215,6 +217,36 @@ async def test_who_must_look_elsewhere_loses_the_connection(service: Service, mo
         response = await client.post("/scheduler/preempt", json=whom())
     assert response.status == 200
     assert response.headers["Connection"] == "close"
+
+
+FORMS: dict[str, Any] = {"prioritize": [], "preempt": {"NodeNameToMetaVictims": {}}, "bind": {"Error": NO_TOKENS}}
+STRANGERS = [pytest.param(verb, marks=pytest.mark.row("X-24", case=verb)) for verb in ("filter", *FORMS)]
+
+
+@pytest.mark.parametrize("verb", STRANGERS)
+async def test_a_stranger_is_answered_in_the_verbs_form_and_hears_of_no_node_and_no_victim(verb: str) -> None:
+    service = Service(
+        *NODES, queue("team", limit=8), pod("low", "team", 8, on="n1", labels={"priorityClassName": "train"})
+    )
+    service.gate = Gate(lambda: "token")
+    before = service.bench.ledger.snapshot
+    async with service.client() as client:
+        for content in (body(pod("p", "team")), whom(), b"{", b"x" * MIB):
+            answer = await ask(client, verb, content)
+            assert answer.get("Error") == NO_TOKENS if verb == "filter" else answer == FORMS[verb]
+            assert not {"n1", "uid-low"} & set(json.dumps(answer).replace('"', " ").split())
+    assert service.bench.ledger.snapshot is before
+    assert service.api.bindings == []
+    counted = service.registry.get_sample_value("gpuyard_verb_calls_total", {"verb": verb, "outcome": "rejected"})
+    assert counted == 4
+
+
+@pytest.mark.row("X-32", case="version")
+async def test_a_version_of_thousands_of_digits_is_none(client: Calls) -> None:
+    odd = pod("p", "team")
+    odd["metadata"]["resourceVersion"] = "9" * 4301
+    assert (await ask(client, "filter", body(odd)))["Error"] != INTERNAL
+    assert typed(odd).metadata.version == 0
 
 
 async def test_only_the_verbs_are_served(client: Calls) -> None:

@@ -19,6 +19,8 @@ from gpuyard.extender.metrics import VerbMetrics
 from gpuyard.extender.server import Server
 from prometheus_client import CollectorRegistry
 
+from tests.extender.builders import anybody
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
@@ -64,8 +66,10 @@ async def serving(identity: Identity) -> AsyncIterator[int]:
         await asyncio.sleep(0.05)
         return Reply(b"served")
 
-    server = Server([], VerbMetrics(CollectorRegistry()))
-    server.routes = {"/": Route(lambda _body: slowly(), from_memory=False)}
+    gate = anybody()
+    gate.by_certificate = True
+    server = Server([], VerbMetrics(CollectorRegistry()), gate)
+    server.routes = {"/": Route(lambda _body: slowly(), lambda why: Reply(why.encode()), from_memory=False)}
     async with server.listening(0, "127.0.0.1", tls=identity.context) as port:
         yield port
 

@@ -1,6 +1,7 @@
 """The messages of the extender protocol: read in any case, written in Go's."""
 
 import json
+import time
 from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any
@@ -11,6 +12,7 @@ from gpuyard.extender import wire
 from gpuyard.extender.wire import (
     BINDING,
     CANDIDATES,
+    MOST_NAMES,
     PREEMPTION,
     FilterAnswer,
     HostPriority,
@@ -304,3 +306,110 @@ def test_a_queue_with_a_name_of_a_megabyte_makes_no_long_answer() -> None:
 @pytest.mark.parametrize("answer", [FilterAnswer(error="x" * 10**6), wire.BindAnswer("x" * 10**6)])
 def test_what_went_wrong_is_told_in_a_bounded_text(answer: wire.Answer) -> None:
     assert len(written(answer)["Error"]) == LONGEST_TEXT
+
+
+# --- what is refused before it is read --------------------------------------------------------------------------------
+
+STEP = 0.005
+"""Seconds of processor time that a step of the extender may take, by the design."""
+
+
+def many(count: int) -> list[str]:
+    return [f"node-{number:06}.example" for number in range(count)]
+
+
+def processor_time(work: Callable[[], object]) -> float:
+    """The least of some tries: what else the machine does is not counted."""
+    tries = []
+    for _ in range(5):
+        begin = time.process_time()
+        work()
+        tries.append(time.process_time() - begin)
+    return min(tries)
+
+
+@pytest.mark.row("X-29", case="names")
+def test_more_names_than_any_cluster_has_nodes_are_refused() -> None:
+    offered = CANDIDATES.read(body(Pod=pod(), NodeNames=many(MOST_NAMES + 1))).by_name()
+    with pytest.raises(WireError, match="more than the 20000 nodes"):
+        len(offered)
+    assert len(CANDIDATES.read(body(Pod=pod(), NodeNames=many(MOST_NAMES))).by_name()) == MOST_NAMES
+
+
+@pytest.mark.row("X-29", case="names")
+@pytest.mark.alone
+def test_the_most_names_that_are_read_take_less_than_a_step() -> None:
+    content = body(Pod=pod(), NodeNames=many(MOST_NAMES))
+    assert processor_time(lambda: len(CANDIDATES.read(content).by_name())) < STEP
+
+
+@pytest.mark.row("X-29", case="names")
+@pytest.mark.alone
+def test_a_million_names_are_refused_in_less_time_than_it_takes_to_read_them() -> None:
+    content = body(Pod=pod(), NodeNames=many(1_000_000))
+
+    def read() -> None:
+        with pytest.raises(WireError, match="more than"):
+            CANDIDATES.read(content).by_name()
+
+    assert processor_time(read) < processor_time(lambda: json.loads(content)) / 4
+
+
+@pytest.mark.row("X-29", case="nodes")
+def test_a_list_of_nodes_that_are_none_is_refused_before_it_is_taken_apart() -> None:
+    with pytest.raises(WireError, match="larger than gpuyard reads"):
+        CANDIDATES.read(b'{"Pod":{},"Nodes":{"items":[' + b"1," * 4_000_001 + b"1]}}")
+
+
+@pytest.mark.row("X-29", case="nodes")
+def test_more_whole_nodes_than_any_cluster_has_are_refused() -> None:
+    names = many(MOST_NAMES + 1)
+    with pytest.raises(WireError, match="more than the 20000 nodes"):
+        CANDIDATES.read(body(Pod=pod(), Nodes=whole(*names))).by_name()
+    assert len(CANDIDATES.read(body(Pod=pod(), Nodes=whole(*names[1:]))).by_name()) == MOST_NAMES
+
+
+@pytest.mark.row("X-29", case="victims")
+def test_more_victims_than_are_ever_proposed_are_refused() -> None:
+    victims = {f"node-{node}": {"Pods": [{"UID": f"{node}-{n}"} for n in range(110)]} for node in range(500)}
+    with pytest.raises(WireError, match="larger than gpuyard reads"):
+        PREEMPTION.read(body(Pod=pod(), NodeNameToMetaVictims=victims))
+    few = {node: {"Pods": each["Pods"][:80]} for node, each in victims.items()}
+    assert len(PREEMPTION.read(body(Pod=pod(), NodeNameToMetaVictims=few)).victims()) == 500
+
+
+@pytest.mark.row("X-29", case="victims")
+@pytest.mark.parametrize(("reader", "longest"), [(PREEMPTION, 8 << 20), (BINDING, 64 << 10)])
+def test_each_verb_has_a_longest_body(reader: wire.Reader[Any], longest: int) -> None:
+    with pytest.raises(WireError, match="larger than gpuyard reads"):
+        reader.read(b" " * (longest + 1))
+
+
+@pytest.mark.row("X-29", case="other-spelling")
+def test_only_short_bodies_may_be_spelt_in_another_case() -> None:
+    assert len(CANDIDATES.read(body(pod=pod(), nodenames=many(2_000))).by_name()) == 2_000
+    with pytest.raises(WireError):
+        CANDIDATES.read(body(pod=pod(), nodenames=many(10_000)))
+
+
+# --- odd values -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.row("X-32", case="utf-8")
+@pytest.mark.parametrize("part", ["tolerations", "affinity", "schedulerName"])
+def test_what_is_no_utf_8_is_refused_wherever_it_stands(part: str) -> None:
+    odd = pod()
+    odd["spec"][part] = "@" if part == "schedulerName" else [{"key": "@"}]
+    with pytest.raises(WireError):
+        CANDIDATES.read(body(Pod=odd, NodeNames=["n"]).replace(b"@", b"\xff\xfe"))
+    assert CANDIDATES.read(body(Pod=odd, NodeNames=["n"]).replace(b"@", "ü".encode())).by_name()
+
+
+@pytest.mark.row("X-32", case="nul")
+@pytest.mark.parametrize("field", ["PodName", "PodNamespace", "Node"])
+@pytest.mark.parametrize("name", ["a\0b", "x/exec?command=id", "..", "", "A", "x" * 254, "a\n"])
+def test_a_binding_with_what_is_no_name_is_refused(field: str, name: str) -> None:
+    given = {"PodName": "p.1", "PodNamespace": "ns", "PodUID": "u", "Node": "n-1.example"}
+    assert BINDING.read(body(**given)).node == "n-1.example"
+    with pytest.raises(WireError, match=field):
+        BINDING.read(body(**given | {field: name}))

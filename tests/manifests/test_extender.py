@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from gpuyard.common import tokens
 from gpuyard.common.settings import load
 from gpuyard.extender import leadership
 from gpuyard.extender.config import ExtenderConfig
@@ -104,11 +105,25 @@ def test_its_settings_can_be_read_and_are_the_defaults(
     pod: dict[str, Any], container: dict[str, Any], tmp_path: Path
 ) -> None:
     [(name, text)] = objects()["ConfigMap"]["data"].items()
-    [mount], [volume] = container["volumeMounts"], pod["volumes"]
+    mount, volume = container["volumeMounts"][0], pod["volumes"][0]
     assert volume == {"name": mount["name"], "configMap": {"name": objects()["ConfigMap"]["metadata"]["name"]}}
     assert f"--config={mount['mountPath']}/{name}" in container["args"]
     (tmp_path / name).write_text(text)
     assert load(tmp_path / name, ExtenderConfig) == ExtenderConfig()
+
+
+def test_its_callers_are_known_by_a_token_that_may_come_after_it(
+    pod: dict[str, Any], container: dict[str, Any]
+) -> None:
+    mount, volume = container["volumeMounts"][1], pod["volumes"][1]
+    assert volume == {"name": mount["name"], "secret": {"secretName": tokens.SECRET, "optional": True}}
+    assert f"--token={mount['mountPath']}" in container["args"]
+
+
+def test_the_secret_that_comes_before_the_namespace_brings_the_same_one() -> None:
+    namespace, _ = config.secret({tokens.TOKEN: b"x"})
+    ours = objects()["Namespace"]
+    assert namespace == {"apiVersion": "v1", "kind": "Namespace", "metadata": ours["metadata"]}
 
 
 def test_the_lease_is_the_only_one_that_it_may_write() -> None:

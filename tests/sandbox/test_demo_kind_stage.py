@@ -26,6 +26,9 @@ class Recording:
     def load(self, image: str) -> None:
         self.calls.append(f"load {image}")
 
+    def give_token(self) -> None:
+        self.calls.append("the token")
+
     def kubectl(self, *arguments: str, stdin: str = "") -> str:
         self.calls.append(" ".join(arguments) + stdin)
         return self.offered if "jsonpath" in arguments[-1] else ""
@@ -49,6 +52,7 @@ def test_the_image_is_there_before_what_runs_it_and_all_comes_with_one_apply(clu
         next(place for place, call in enumerate(cluster.calls) if text in call)
         for text in (
             "load the-image",
+            "the token",
             "-k",
             "condition=established",
             "topology.yml",

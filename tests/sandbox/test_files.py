@@ -99,19 +99,19 @@ def test_the_scheduler_configuration_is_the_users_but_for_the_way_to_the_api_ser
     assert written["clientConnection"] == {"kubeconfig": place.path("scheduler.kubeconfig"), "qps": 7, "burst": 1000}
 
 
-def test_the_extenders_get_the_wanted_address_and_keep_the_rest(tmp_path: Path) -> None:
+def test_the_extenders_get_the_wanted_address_with_the_token_and_keep_the_rest(tmp_path: Path) -> None:
     source = config(tmp_path / "own.yaml", extenders=[{"urlPrefix": "http://x", "filterVerb": "filter", "weight": 2}])
     spec = Spec(scheduler_config=source, extender_url="http://127.0.0.1:8080/scheduler")
-    written = files.scheduler_config(Place(tmp_path, PORTS, spec))
+    written = files.scheduler_config(Place(tmp_path, PORTS, spec), "secret")
     assert written["extenders"] == [
-        {"urlPrefix": "http://127.0.0.1:8080/scheduler", "filterVerb": "filter", "weight": 2}
+        {"urlPrefix": "http://gpuyard:secret@127.0.0.1:8080/scheduler", "filterVerb": "filter", "weight": 2}
     ]
 
 
 def test_an_extender_address_without_extenders_is_refused(tmp_path: Path) -> None:
     spec = Spec(scheduler_config=config(tmp_path / "own.yaml"), extender_url="http://127.0.0.1:8080")
     with pytest.raises(SandboxError, match=r"own\.yaml has no extenders") as refusal:
-        files.scheduler_config(Place(tmp_path, PORTS, spec))
+        files.scheduler_config(Place(tmp_path, PORTS, spec), "secret")
     assert "leave --extender-url out" in refusal.value.remedy
 
 
@@ -129,7 +129,7 @@ def test_a_scheduler_configuration_that_cannot_be_read_is_named(tmp_path: Path, 
     if text:
         source.write_bytes(text)
     with pytest.raises(SandboxError, match=r"own\.yaml cannot be read") as refusal:
-        files.scheduler_config(Place(tmp_path, PORTS, Spec(scheduler_config=source)))
+        files.scheduler_config(Place(tmp_path, PORTS, Spec(scheduler_config=source)), "secret")
     assert "--scheduler-config" in refusal.value.remedy
 
 
@@ -138,7 +138,7 @@ def test_a_file_that_is_no_scheduler_configuration_is_refused(tmp_path: Path, te
     source = tmp_path / "own.yaml"
     source.write_text(text)
     with pytest.raises(SandboxError, match=r"own\.yaml is no KubeSchedulerConfiguration") as refusal:
-        files.scheduler_config(Place(tmp_path, PORTS, Spec(scheduler_config=source)))
+        files.scheduler_config(Place(tmp_path, PORTS, Spec(scheduler_config=source)), "secret")
     assert "manifests/kube-scheduler/config.yaml" in refusal.value.remedy
 
 

@@ -4,14 +4,14 @@ import datetime as dt
 from pathlib import Path
 
 import click
-from gpuyard.cli import keeping
+from gpuyard.cli import keeping, token_keeping
 from gpuyard.cli.calling import BAD_INPUT, calling, end, reaching
 from gpuyard.cli.issuing import Pems, UnreadableError
 from gpuyard.common.formats import Teller, formatted
 from gpuyard.common.kube.client import Client
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @click.option("-n", "--namespace", default="gpuyard", show_default=True, help="The namespace of the extender.")
 @click.option("--renew", is_flag=True, help="Make both certificates anew, also if they are good for long.")
 @click.option(
@@ -23,14 +23,25 @@ from gpuyard.common.kube.client import Client
 )
 @formatted
 @reaching
-def certificates(  # noqa: PLR0913 - the options of the command
-    namespace: str, folder: Path | None, kubeconfig: str, context: str, output: str, *, renew: bool
+@click.pass_context
+def certificates(  # noqa: PLR0913, PLR0917 - the options of the command
+    asked: click.Context,
+    /,
+    namespace: str,
+    folder: Path | None,
+    kubeconfig: str,
+    context: str,
+    output: str,
+    *,
+    renew: bool,
 ) -> None:
     """Make and renew what kube-scheduler and the extender know each other by.
 
     Three Secrets: an authority that signs nothing else, a certificate of the extender, one of kube-scheduler. What is
     good for more than 30 days stays. It may be repeated at any time; nobody has to be restarted.
     """
+    if asked.invoked_subcommand:
+        return
     say = Teller(output)
 
     async def work(client: Client) -> Pems:
@@ -44,6 +55,49 @@ def certificates(  # noqa: PLR0913 - the options of the command
             say(f"{folder}: kube-scheduler's tls.crt, tls.key, ca.crt")
     except UnreadableError as error:
         end(f"{error}; delete the Secret and run this again", BAD_INPUT)
+    except OSError as error:
+        end(f"{folder}: {error.strerror}; name a folder that you may write with --save", BAD_INPUT)
+    say.end({"done": say.told}, output)
+
+
+@certificates.command("token")
+@click.option("-n", "--namespace", default="gpuyard", show_default=True, help="The namespace of the extender.")
+@click.option("--rotate", is_flag=True, help="Make a new one; the one before is still accepted.")
+@click.option(
+    "--save",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Also put kube-scheduler's configuration with it there: config.yaml. Of one that is there the rest stays.",
+)
+@click.option("--offline", is_flag=True, help="Ask no cluster: put the Secret into FOLDER, too, as secret.yaml.")
+@formatted
+@reaching
+def certificates_token(  # noqa: PLR0913 - the options of the command
+    namespace: str, folder: Path | None, kubeconfig: str, context: str, output: str, *, rotate: bool, offline: bool
+) -> None:
+    """Make the token by which the extender knows kube-scheduler.
+
+    It is kept in a Secret, and in the address in kube-scheduler's configuration, which kube-scheduler reads when it
+    starts. It may be repeated at any time: a token that is there stays, unless --rotate asks for a new one.
+    """
+    say = Teller(output)
+
+    async def work(client: Client) -> str:
+        return await token_keeping.Keeper(client, namespace, say).keep(rotate=rotate)
+
+    if offline and not folder:
+        raise click.UsageError("--offline needs --save FOLDER")
+    try:
+        if offline and folder:
+            for done in token_keeping.offline(folder, rotate=rotate):
+                say(done)
+        else:
+            token = calling(work, kubeconfig, context)
+            if folder:
+                say(token_keeping.save(folder, token))
+    except token_keeping.NoTokenError as error:
+        end(str(error), BAD_INPUT)
     except OSError as error:
         end(f"{folder}: {error.strerror}; name a folder that you may write with --save", BAD_INPUT)
     say.end({"done": say.told}, output)

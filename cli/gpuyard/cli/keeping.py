@@ -24,6 +24,7 @@ AUTHORITY = "gpuyard-authority"
 EXTENDER, SCHEDULER = "gpuyard-extender-tls", "gpuyard-scheduler-tls"
 SERVICE = "gpuyard-extender"
 ATTEMPTS = 5
+TLS, OPAQUE = "kubernetes.io/tls", "Opaque"
 
 
 @dataclass(frozen=True)
@@ -42,11 +43,44 @@ def ends(namespace: str) -> tuple[End, End]:
     return End(EXTENDER, SERVICE, SERVER, hosts), End(SCHEDULER, "gpuyard-scheduler", CLIENT)
 
 
+class Secrets:
+    """The Secrets of a namespace; nothing is written over what somebody else wrote meanwhile."""
+
+    def __init__(self, client: Client, namespace: str) -> None:
+        self._client = client
+        self._namespace = namespace
+
+    async def found(self, name: str) -> tuple[Pems, str] | None:
+        """What a Secret holds, and its version."""
+        try:
+            seen = await self._client.get(SECRETS.named(name, self._namespace))
+        except ApiError as error:
+            if error.not_found:
+                return None
+            raise
+        data = {key: base64.b64decode(value) for key, value in (seen.get("data") or {}).items()}
+        return data, seen["metadata"]["resourceVersion"]
+
+    async def write(self, name: str, data: Pems, version: str, kind: str) -> bool:
+        """Write a Secret, unless it is not of that version any more; without a version it is made."""
+        body = _secret(name, self._namespace, data, version, kind)
+        try:
+            if version:
+                await self._client.update(SECRETS.named(name, self._namespace), body)
+            else:
+                await self._client.create(SECRETS.within(self._namespace), body)
+        except ApiError as error:
+            if error.conflict or error.already_exists:
+                return False
+            raise
+        return True
+
+
 class Keeper:
     """One run: looks, and makes or renews; says what it does."""
 
     def __init__(self, client: Client, namespace: str, say: Callable[[str], None], now: dt.datetime) -> None:
-        self._client = client
+        self._secrets = Secrets(client, namespace)
         self._namespace = namespace
         self._say = say
         self._now = now
@@ -60,12 +94,12 @@ class Keeper:
 
     async def _authority(self) -> Issued:
         for _ in range(ATTEMPTS):
-            found = await self._found(AUTHORITY)
+            found = await self._secrets.found(AUTHORITY)
             why = "there is none" if found is None else self._why_new(found[0])
             if found and not why:
                 return issuing.read(found[0])
             made = issuing.authority(GPUYARD, self._now)
-            if await self._write(AUTHORITY, made.pems(), found):
+            if await self._secrets.write(AUTHORITY, made.pems(), found[1] if found else "", TLS):
                 self._say(f"secret {self._namespace}/{AUTHORITY}: made, {why}; good until {_day(made)}")
         raise issuing.UnreadableError(f"secret {self._namespace}/{AUTHORITY}: others write it again and again")
 
@@ -78,7 +112,7 @@ class Keeper:
 
     async def _end(self, end: End, by: Issued, *, renew: bool) -> Pems:
         for _ in range(ATTEMPTS):
-            found = await self._found(end.secret)
+            found = await self._secrets.found(end.secret)
             held = found[0] if found else None
             why = issuing.why_new(held, by, end.hosts, self._now) or ("so it was asked" if renew else "")
             if held is not None and not why:
@@ -86,44 +120,19 @@ class Keeper:
                 return held
             made = issuing.leaf(by, end.name, end.purpose, end.hosts, self._now)
             pems = made.pems(by.certificate)
-            if await self._write(end.secret, pems, found):
+            if await self._secrets.write(end.secret, pems, found[1] if found else "", TLS):
                 self._say(f"secret {self._namespace}/{end.secret}: made, {why}; good until {_day(made)}")
                 return pems
         raise issuing.UnreadableError(f"secret {self._namespace}/{end.secret}: others write it again and again")
 
-    async def _found(self, name: str) -> tuple[Pems, str] | None:
-        """What a Secret holds, and its version."""
-        try:
-            seen = await self._client.get(SECRETS.named(name, self._namespace))
-        except ApiError as error:
-            if error.not_found:
-                return None
-            raise
-        data = {key: base64.b64decode(value) for key, value in (seen.get("data") or {}).items()}
-        return data, seen["metadata"]["resourceVersion"]
 
-    async def _write(self, name: str, pems: Pems, found: tuple[Pems, str] | None) -> bool:
-        """Write a Secret, unless somebody else did so meanwhile."""
-        body = _secret(name, self._namespace, pems, found[1] if found else "")
-        try:
-            if found:
-                await self._client.update(SECRETS.named(name, self._namespace), body)
-            else:
-                await self._client.create(SECRETS.within(self._namespace), body)
-        except ApiError as error:
-            if error.conflict or error.already_exists:
-                return False
-            raise
-        return True
-
-
-def _secret(name: str, namespace: str, pems: Pems, version: str) -> Json:
+def _secret(name: str, namespace: str, content: Pems, version: str, kind: str) -> Json:
     labels = {"app.kubernetes.io/name": GPUYARD, PART_OF: GPUYARD, INSTANCE: "extender"}
     meta: Json = {"name": name, "namespace": namespace, "labels": labels | {"app.kubernetes.io/version": __version__}}
     if version:
         meta["resourceVersion"] = version
-    data = {key: base64.b64encode(value).decode() for key, value in pems.items()}
-    return {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "type": "kubernetes.io/tls", "data": data}
+    data = {key: base64.b64encode(value).decode() for key, value in content.items()}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "type": kind, "data": data}
 
 
 def _day(issued: Issued) -> str:

@@ -14,6 +14,7 @@ from urllib.parse import SplitResult, urlsplit
 import yaml
 from gpuyard.cli.findings import Finding, Status
 from gpuyard.common.shallow import ShallowLoader
+from gpuyard.common.tokens import masked
 from gpuyard.engine.kube.workloads import SCHEDULERS
 
 Json = Mapping[str, Any]
@@ -56,6 +57,12 @@ _LARGEST = 2**31 - 1
 _WIDTH = 60
 
 
+PLACEHOLDER = "TOKEN"
+"""What the shipped configuration has in the place of the token."""
+
+_WITH_TOKEN = "`gpuyard certificates token --save FOLDER` writes it into the config.yaml of that folder"  # noqa: S105
+
+
 class Flaw(NamedTuple):
     """What is wrong with a field."""
 
@@ -74,7 +81,7 @@ def read(text: bytes) -> Json:
     try:
         documents = [each for each in yaml.load_all(text, ShallowLoader) if isinstance(each, dict)]
     except (yaml.YAMLError, ValueError, AttributeError, LookupError, RecursionError) as error:
-        raise NoConfiguration(f"it is not YAML: {' '.join(str(error).split())}") from None
+        raise NoConfiguration(f"it is not YAML: {masked(' '.join(str(error).split()))}") from None
     for document in documents:
         if document.get("kind") == KIND:
             return document
@@ -92,15 +99,16 @@ def _held(config_map: Json) -> Json | None:
     return None
 
 
-def lint(config: Json, check: str, *, in_pod: bool = False) -> list[Finding]:
-    """All that is wrong with a configuration; one finding that all is well if nothing is.
+def lint(config: Json, check: str, *, in_pod: bool = False, with_token: bool = True) -> list[Finding]:
+    """All that is wrong with a configuration; one finding that all is well if nothing is. No finding shows a token.
 
-    `in_pod`: it is known to be that of a pod, which needs no kubeconfig.
+    `in_pod`: it is known to be that of a pod, which needs no kubeconfig. `with_token`: unless the extender is known to
+    ask for none.
     """
-    flaws = list(_mistyped(config)) or list(_flaws(config, in_pod=in_pod))
+    flaws = list(_mistyped(config)) or list(_flaws(config, in_pod=in_pod, with_token=with_token))
     if not flaws:
         return [Finding(check, Status.OK, "kube-scheduler asks gpuyard about every pod that wants GPUs")]
-    return [Finding(check, flaw.status, f"{flaw.field}: {flaw.seen}", flaw.remedy) for flaw in flaws]
+    return [Finding(check, flaw.status, f"{flaw.field}: {masked(flaw.seen)}", flaw.remedy) for flaw in flaws]
 
 
 # --- types: kube-scheduler does not start with others, and what is looked at below relies on them ---
@@ -156,7 +164,7 @@ def _shown(value: object) -> str:
     return text if len(text) <= _WIDTH else f"{text[:_WIDTH]}..."
 
 
-def _flaws(config: Json, *, in_pod: bool) -> Iterator[Flaw]:
+def _flaws(config: Json, *, in_pod: bool, with_token: bool) -> Iterator[Flaw]:
     if (found := config.get("apiVersion")) != API_VERSION:
         yield Flaw("apiVersion", f"is {found if isinstance(found, str) else _shown(found)}", f"write {API_VERSION}")
     yield from _profiles(config)
@@ -171,7 +179,7 @@ def _flaws(config: Json, *, in_pod: bool) -> Iterator[Flaw]:
     if not ours:
         yield Flaw("extenders", "none of them is gpuyard", "add the extender of manifests/kube-scheduler/config.yaml")
     for index in ours:
-        yield from _of_ours(f"extenders[{index}]", given[index])
+        yield from _of_ours(f"extenders[{index}]", given[index], with_token=with_token)
         # In a pod of its own, which needs no kubeconfig, kube-scheduler asks the cluster's DNS.
         if (config.get("clientConnection") or {}).get("kubeconfig"):
             yield from _name(f"extenders[{index}]", given[index])
@@ -284,8 +292,9 @@ def _tls(field: str, extender: Json) -> Iterator[Flaw]:
 # --- what our extender needs ---
 
 
-def _of_ours(field: str, extender: Json) -> Iterator[Flaw]:
+def _of_ours(field: str, extender: Json, *, with_token: bool) -> Iterator[Flaw]:
     yield from _address(field, extender)
+    yield from _token(f"{field}.urlPrefix", extender) if with_token else ()
     yield from _verbs(field, extender)
     yield from _manages(field, extender)
     if extender.get("ignorable"):
@@ -312,6 +321,19 @@ def _address(field: str, extender: Json) -> Iterator[Flaw]:
         return
     if not parts.path.rstrip("/").endswith(f"/{PATH}"):
         yield Flaw(f"{field}.urlPrefix", f"{prefix} does not end with /{PATH}", f"gpuyard answers below /{PATH} only")
+
+
+def _token(field: str, extender: Json) -> Iterator[Flaw]:
+    """What our extender is to know kube-scheduler by, where it is asked over plain HTTP."""
+    parts = _parts(extender)
+    host = parts.hostname or ""
+    if parts.scheme != "http" or not host or _is_loopback(host):
+        return
+    if parts.password == PLACEHOLDER:
+        yield Flaw(field, f"{PLACEHOLDER} stands for the token, so that gpuyard answers nothing", _WITH_TOKEN)
+    elif not parts.password:
+        seen = "carries no token: unless its `authentication` is none, gpuyard answers nothing"
+        yield Flaw(field, seen, _WITH_TOKEN, Status.WARN)
 
 
 def _name(field: str, extender: Json) -> Iterator[Flaw]:
@@ -408,6 +430,14 @@ def _has_port(parts: SplitResult) -> bool:
         return parts.port is None or parts.port > 0
     except ValueError:
         return False
+
+
+def _is_loopback(host: str) -> bool:
+    """Whether nobody but what runs there reaches it: in a pod, what runs in the pod."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _is_elsewhere(host: str) -> bool:

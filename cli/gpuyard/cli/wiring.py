@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterator
 from datetime import UTC, datetime, timedelta
 
-from gpuyard.cli import scheduler_config
+from gpuyard.cli import callers, scheduler_config
 from gpuyard.cli.findings import Finding, Status
 from gpuyard.cli.patient import ACCOUNT, DOCS, NAMESPACE, Patient, command_of, condition, fetched, key_of, leads, option
 from gpuyard.common.kube.client import Json
@@ -15,7 +15,7 @@ TOLD = "kube-scheduler is told to ask"
 ASKS = "kube-scheduler asks"
 ANSWERS = "an extender answers"
 
-_CALLS = re.compile(r'^gpuyard_verb_calls_total\{.*verb="filter".*\} (\S+)$', re.MULTILINE)
+_CALLS = re.compile(r'^gpuyard_verb_calls_total\{(?!.*"rejected").*verb="filter".*\} (\S+)$', re.MULTILINE)
 _START = re.compile(r"^process_start_time_seconds (\S+)$", re.MULTILINE)
 _STARTING = 10
 """Seconds after its start in which an extender may not know the cluster yet."""
@@ -53,13 +53,18 @@ async def _of_scheduler(patient: Patient, pod: Json) -> list[Finding]:
         seen = f"pod {name} reads {file} of node {pod['spec'].get('nodeName', '')}"
         return [Finding(TOLD, Status.OK, f"{seen}; there `gpuyard doctor scheduler-config {file}` looks it through")]
     held = await patient.get(CONFIG_MAPS.named(source, pod["metadata"]["namespace"])) or {}
-    return _linted(f"ConfigMap {pod['metadata']['namespace']}/{source}", held, file.rpartition("/")[2])
+    # Of an extender that runs as no pod it is not known what it asks for.
+    asked = not patient.extenders or await callers.authentication(patient) == "token"
+    return _linted(
+        f"ConfigMap {pod['metadata']['namespace']}/{source}", held, file.rpartition("/")[2], with_token=asked
+    )
 
 
-def _linted(about: str, held: Json, file: str) -> list[Finding]:
+def _linted(about: str, held: Json, file: str, *, with_token: bool) -> list[Finding]:
     text = (held.get("data") or {}).get(file, "")
     try:
-        flaws = scheduler_config.lint(scheduler_config.read(text.encode()), TOLD, in_pod=True)
+        config = scheduler_config.read(text.encode())
+        flaws = scheduler_config.lint(config, TOLD, in_pod=True, with_token=with_token)
     except scheduler_config.NoConfiguration as error:
         return [Finding(TOLD, Status.FAIL, f"{about}, {file}: {error}", _CONFIGURE)]
     return [Finding(TOLD, each.status, f"{about}: {each.seen}", each.remedy) for each in flaws]
@@ -92,7 +97,7 @@ async def asks(patient: Patient) -> list[Finding]:
     return [Finding(ASKS, Status.OK, f"it has asked {calls:.0f} times about pods since the extender started")]
 
 
-_BROKEN = f"see what `{ANSWERS}` says, and whether the address in kube-scheduler's configuration is right"
+_BROKEN = f"see what `{ANSWERS}` says, and whether address and token in kube-scheduler's configuration are right"
 _UNREAD = "ask for the right to get pods/proxy, or name the extender's probes with --extender"
 
 

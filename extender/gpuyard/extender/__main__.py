@@ -27,6 +27,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         host=given.host,
         port=_port(given),
         tls=given.tls,
+        token=given.token,
         lease=given.lease_namespace,
         pod=given.pod,
     )
@@ -52,7 +53,13 @@ def _parser() -> argparse.ArgumentParser:
         "--tls",
         type=Path,
         metavar="FOLDER",
-        help="serve only who has a certificate of ca.crt there; ours are tls.crt and tls.key (default: whoever asks)",
+        help="answer only callers with a certificate of ca.crt there; ours are tls.crt and tls.key",
+    )
+    parser.add_argument(
+        "--token",
+        type=Path,
+        metavar="FOLDER",
+        help="answer only callers who show the token in the file token there, or the one in previous",
     )
     parser.add_argument(
         "--lease-namespace",

@@ -28,8 +28,9 @@ from gpuyard.common.lease import Elector
 from gpuyard.common.logs import get_logger
 from gpuyard.common.metrics import CacheCollector, CertificateCollector, LeaseCollector
 from gpuyard.common.process import Process
-from gpuyard.common.settings import Reloaded
+from gpuyard.common.settings import Reloaded, SettingsError
 from gpuyard.common.tls import Identity
+from gpuyard.extender.authentication import NO_CERTIFICATES, Gate, Tokens
 from gpuyard.extender.binding import Binder
 from gpuyard.extender.changed import PAGE, ChangedPodsCollector
 from gpuyard.extender.config import ExtenderConfig
@@ -60,6 +61,10 @@ WAKER_INTERVAL = 1.0
 STARTING = "gpuyard is starting: it does not know the cluster yet"
 NOT_LEADER = "not leader"
 CUT_OFF = "gpuyard has heard nothing of the API server for too long"
+NO_FOLDER = (
+    "the port asks its callers for a token, and no folder of it is named: name the one where Secret "
+    "gpuyard-extender-token is mounted with --token, or one with certificates with --tls, or set `authentication: none`"
+)
 
 log = get_logger()
 
@@ -77,7 +82,9 @@ class Options:
     """The namespace of the Lease; empty: there is no other extender."""
     pod: str
     tls: Path | None = None
-    """The folder of certificates; None: whoever reaches the port is answered."""
+    """The folder of certificates; None: the port has no TLS."""
+    token: Path | None = None
+    """The folder of the token that callers show; None: there is none."""
 
 
 class Extender:
@@ -112,6 +119,9 @@ class Extender:
             count=lambda reason: metrics.refusals.labels(reason).inc(),
         )
         self.binder = Binder(self.ledger, self.verbs.may_bind, unavailable=self.unavailable, clock=time.monotonic)
+        self.gate = Gate(lambda: self.config().authentication)
+        self._host: str | None = None
+        """Where the verbs listen; None: everywhere."""
         self.server = Server(
             [
                 Verb("filter", CANDIDATES, self.verbs.filter, lambda why: FilterAnswer(error=why)),
@@ -120,6 +130,7 @@ class Extender:
                 Verb("bind", BINDING, self.binder.bind, BindAnswer, from_memory=False),
             ],
             metrics,
+            self.gate,
         )
         process.dump_with("extender", self.state)
         if self._reloaded:
@@ -198,7 +209,14 @@ class Extender:
             queue_uids=self.feed.queue_uids,
         )
 
+    def know_callers(self, host: str | None) -> None:
+        """Note whether only kube-scheduler can call, for as long as the settings are those of this moment."""
+        self._host = host
+        is_open = not self.gate.by_certificate and self.config().authentication == "none"
+        self.ledger.callers_are_known = not is_open or host in LOOPBACK
+
     def _set(self, config: ExtenderConfig) -> None:
+        self.know_callers(self._host)
         log.info("settings-changed")
         self._reading = asyncio.ensure_future(self._read_again(config))
 
@@ -211,7 +229,9 @@ class Extender:
 async def serve(process: Process, options: Options) -> None:
     """Start everything; returns when the caches are complete."""
     extender = Extender(process, options.config)
-    await process.enter(extender.server.listening(options.port, options.host, tls=_tls(process, options.tls)))
+    tls = _tls(process, options.tls)
+    _authenticate(process, extender, options)
+    await process.enter(extender.server.listening(options.port, options.host, tls=tls))
     access = await find_access(options.kubeconfig, options.context)
     client = await process.enter(Client(access, agent=process.component))
     caches = extender.feed.reflectors(client)
@@ -236,6 +256,26 @@ async def serve(process: Process, options: Options) -> None:
         process.spawn("election", elector.run(work))
     else:
         process.spawn("lead", extender.lead(client, options))
+
+
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+def _authenticate(process: Process, extender: Extender, options: Options) -> None:
+    """Let the port know its callers; raises `SettingsError` where that cannot be as it is set."""
+    gate, mode = extender.gate, extender.config().authentication
+    gate.by_certificate = options.tls is not None
+    if options.token and not gate.by_certificate:
+        gate.tokens = Tokens(options.token, changed=lambda: log.info("tokens-changed"), refused=_warn)
+        process.spawn("tokens", gate.tokens.run())
+    elif not gate.by_certificate and mode == "token":
+        raise SettingsError(NO_FOLDER)
+    if not gate.by_certificate and mode == "mtls":
+        raise SettingsError(NO_CERTIFICATES)
+    if not gate.by_certificate and mode == "none" and options.host not in LOOPBACK:
+        _warn("`authentication: none`: whoever reaches the port is answered as if they were kube-scheduler")
+    process.ready_if("authentication", gate.problem)
+    extender.know_callers(options.host)
 
 
 def _tls(process: Process, folder: Path | None) -> "ssl.SSLContext | None":

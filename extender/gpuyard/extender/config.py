@@ -17,6 +17,9 @@ from gpuyard.engine.settings import Settings
 VOLUME_TTL = 660
 """Seconds that kube-scheduler may wait for a pod's volumes before it binds the pod or gives up."""
 
+Authentication = Literal["token", "mtls", "none"]
+"""How callers of the verbs prove that they are kube-scheduler; with `--tls` it is `mtls` whatever is set."""
+
 MaxNodes = Annotated[int, msgspec.Meta(ge=10)]
 Factor = Annotated[float, msgspec.Meta(ge=0, le=1000)]
 
@@ -100,6 +103,7 @@ class Reclaim(Strict, frozen=True):
 class ExtenderConfig(Strict, frozen=True):
     """The settings of the extender, with their defaults."""
 
+    authentication: Authentication = "token"
     default_queue: str = ""
     pods_without_queue: Literal["pass", "refuse"] = "pass"
     namespace_match: Literal["off", "name", "label"] | bool = "off"

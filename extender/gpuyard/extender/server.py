@@ -9,16 +9,27 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Any, Generic, TypeVar
 
 from gpuyard.common.http import MAX_BODY
 from gpuyard.common.logs import get_logger
+from gpuyard.extender.authentication import Gate
 from gpuyard.extender.connection import Connection, Reply, Route
 from gpuyard.extender.metrics import VerbMetrics
 from gpuyard.extender.wire import Answer, Reader, Request, WireError, write
 
 PATH = "/scheduler"
+MAX_HELD = 2 * MAX_BODY
+"""Bytes of unfinished bodies, of all connections together."""
+
+MAX_CONNECTIONS = 256
+HANDSHAKE = 10.0
+"""Seconds for the handshake of TLS."""
+
+TELL_AGAIN = 60.0
+"""Seconds in which the log names one stranger at most."""
+
 INTERNAL = "internal error of gpuyard; its log says more"
 
 R = TypeVar("R", bound=Request)
@@ -49,13 +60,18 @@ class Verb(Generic[R]):
 class Server:
     """Serves the verbs."""
 
-    def __init__(self, verbs: Iterable[Verb[Any]], metrics: VerbMetrics, max_body: int = MAX_BODY) -> None:
+    def __init__(self, verbs: Iterable[Verb[Any]], metrics: VerbMetrics, gate: Gate, max_body: int = MAX_BODY) -> None:
         self.routes: Mapping[str, Route] = {f"{PATH}/{verb.name}": _route(verb, metrics) for verb in verbs}
+        self.gate = gate
         self.max_body = max_body
+        self.max_held = MAX_HELD
+        self.max_connections = MAX_CONNECTIONS
+        self.held = 0
         self.under_way = 0
         self.closing = False
         self.connections: set[Connection] = set()
         self._empty = asyncio.Event()
+        self._tell_after = 0.0
 
     @asynccontextmanager
     async def listening(
@@ -66,12 +82,29 @@ class Server:
         Without `host` on all addresses. Leaving waits up to `shutdown` seconds for calls under way.
         """
         loop = asyncio.get_running_loop()
-        listener = await loop.create_server(lambda: Connection(self), host, port, ssl=tls)
+        listener = await loop.create_server(
+            lambda: Connection(self), host, port, ssl=tls, ssl_handshake_timeout=HANDSHAKE if tls else None
+        )
         try:
             yield listener.sockets[0].getsockname()[1]
         finally:
             listener.close()
             await self._drain(shutdown)
+
+    def came(self, connection: Connection) -> None:
+        """Somebody has connected. Of too many the stranger goes who was silent longest, else who came last."""
+        self.connections.add(connection)
+        if len(self.connections) > self.max_connections:
+            strangers = [one for one in self.connections if not one.known]
+            dropped = min(strangers, key=lambda one: one.heard, default=connection)
+            self.connections.discard(dropped)
+            dropped.abort()
+
+    def refused(self, address: object, why: str) -> None:
+        """A stranger has called: the log names one of many."""
+        if (now := monotonic()) >= self._tell_after:
+            self._tell_after = now + TELL_AGAIN
+            log.warning("caller-refused", address=address, problem=why)
 
     def left(self) -> None:
         """A connection has ended."""
@@ -94,7 +127,8 @@ class Server:
 
 def _route(verb: Verb[R], metrics: VerbMetrics) -> Route:
     seconds = metrics.seconds.labels(verb.name)
-    fine, failed = (metrics.calls.labels(verb.name, outcome) for outcome in ("answered", "error"))
+    outcomes = ("answered", "error", "rejected")
+    fine, failed, rejected = (metrics.calls.labels(verb.name, outcome) for outcome in outcomes)
 
     def reply(found: Answer | Exception, started: float) -> Reply:
         if isinstance(found, Exception):
@@ -114,7 +148,11 @@ def _route(verb: Verb[R], metrics: VerbMetrics) -> Route:
         found = decided(verb, body)
         return later(found, started) if isinstance(found, Awaitable) else reply(found, started)
 
-    return Route(answer, verb.from_memory)
+    def refuse(why: str) -> Reply:
+        rejected.inc()
+        return Reply(write(verb.failure(why)), last=True)
+
+    return Route(answer, refuse, verb.from_memory)
 
 
 def decided(verb: Verb[R], body: bytes | None) -> Answer | Awaitable[Answer] | Exception:

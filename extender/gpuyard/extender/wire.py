@@ -8,12 +8,12 @@ then are its keys respelt and read again. Objects of Kubernetes inside (`Pod`, `
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain, islice
 from types import UnionType
-from typing import Any, Generic, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar, Union, get_args, get_origin
 
 import msgspec
 from gpuyard.engine.sentences import LONGEST_SENTENCE, LONGEST_TEXT, shortened
 from gpuyard.extender.objects import as_version
-from msgspec import UNSET, Raw, UnsetType, field
+from msgspec import UNSET, Meta, Raw, UnsetType, field
 from msgspec.json import Decoder, Encoder
 from msgspec.structs import fields
 
@@ -68,6 +68,11 @@ class Request(Message):
         """Whether everything came that must, though each part alone may be absent."""
         return True
 
+    @property
+    def later(self) -> Iterable[Raw]:
+        """What is kept as it came."""
+        return ()
+
 
 class Candidates(Request):
     """`filter` and `prioritize`: a pod and the nodes that are left for it, by name or whole."""
@@ -83,6 +88,11 @@ class Candidates(Request):
         return self.nodes is not UNSET or self._names_begin != b""
 
     @property
+    def later(self) -> Iterable[Raw]:
+        """What is kept as it came: whole nodes go back so."""
+        return self.nodes.items if self.nodes else ()
+
+    @property
     def whole(self) -> bool:
         """Whether the nodes came whole, so that whole ones must go back."""
         return self._names_begin in (b"", b"null")
@@ -95,6 +105,8 @@ class Candidates(Request):
         """The nodes by name, in the order in which they came; whole ones with their bytes. Raises `WireError`."""
         if not self.whole and (named := Named(bytes(self.node_names))):
             return named
+        if self.nodes and len(self.nodes.items) > MOST_NAMES:
+            raise WireError(TOO_MANY)
         try:
             return {_NODE.decode(raw).metadata.name: raw for raw in self.nodes.items} if self.nodes else {}
         except _UNREADABLE as error:
@@ -108,6 +120,8 @@ class Named(Mapping[str, Raw | None]):
     """
 
     def __init__(self, text: bytes) -> None:
+        if len(text) > MOST_NAMES * LONGEST_NAME:
+            raise WireError(TOO_MANY)
         self._text = text
         plain = b"\\" not in text
         self._left = FEW if plain else 0
@@ -148,6 +162,8 @@ class Named(Mapping[str, Raw | None]):
     @property
     def _table(self) -> dict[str, None]:
         if self._all is None:
+            if self._text.count(b",") >= MOST_NAMES:
+                raise WireError(TOO_MANY)
             self._all = _read_names(self._text)
         return self._all
 
@@ -200,13 +216,17 @@ class Preemption(Request):
         return {node: [pod.metadata.uid for pod in victims.pods or ()] for node, victims in whole}
 
 
+Name = Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?\Z")]
+"""A name as Kubernetes gives them to pods, namespaces and nodes: it becomes a part of an address."""
+
+
 class Binding(Request):
     """`bind`: the node that kube-scheduler chose for the pod."""
 
-    pod_name: str
-    pod_namespace: str
+    pod_name: Name
+    pod_namespace: Name
     pod_uid: str = field(name="PodUID")
-    node: str
+    node: Name
 
 
 class _Metadata(msgspec.Struct):
@@ -230,30 +250,65 @@ _NAMES = Decoder(list[str])
 _UNREADABLE = (ValueError, msgspec.MsgspecError, RecursionError)
 
 
+MOST_NAMES = 20_000
+"""So many names can be read and answered within a step; Kubernetes' own limit is 5,000 nodes."""
+
+LONGEST_NAME = 256
+TOO_MANY = f"more than the {MOST_NAMES} nodes that gpuyard reads"
+
+SHORT = 256 << 10
+"""Bytes that take no longer than a step, whatever they are."""
+
+BY_HAND = 128 << 10
+"""The longest body that is read in another spelling: that takes longer, and only people spell so."""
+
+
+class Bound(NamedTuple):
+    """The largest body of one kind: longer ones, and ones with more parts, are refused before they are read."""
+
+    size: int
+    mark: bytes
+    """What each part has at least one of."""
+    parts: int
+
+    def check(self, body: bytes) -> None:
+        """Raise `WireError` for a body that would take too long."""
+        if len(body) > self.size or (len(body) > SHORT and body.count(self.mark) > self.parts):
+            raise WireError("the call is larger than gpuyard reads")
+
+
 class Reader(Generic[M]):
     """Reads the bodies of one kind of request."""
 
-    def __init__(self, kind: type[M]) -> None:
+    def __init__(self, kind: type[M], bound: Bound) -> None:
         self._kind = kind
+        self._bound = bound
         self._decoder = Decoder(kind)
 
     def read(self, body: bytes) -> M:
         """The request; raises `WireError` for a body that is none."""
+        self._bound.check(body)
         try:
             message = self._decoder.decode(body)
+            for part in message.later:
+                bytes(part).decode()  # what is no text would make an answer that is none
             if message.complete:
                 return message
-        except _UNREADABLE:
-            pass  # perhaps only spelt in another case
+        except _UNREADABLE as error:
+            if len(body) > BY_HAND:
+                raise WireError(str(error)) from None
+            # Else perhaps only spelt in another case.
         try:
             return self._decoder.decode(msgspec.json.encode(_respell(msgspec.json.decode(body), self._kind)))
         except _UNREADABLE as error:
             raise WireError(str(error)) from None
 
 
-CANDIDATES = Reader(Candidates)
-PREEMPTION = Reader(Preemption)
-BINDING = Reader(Binding)
+# 5,000 whole nodes have some 1.5 million commas. Names alone are counted where they are read.
+CANDIDATES = Reader(Candidates, Bound(64 << 20, b",", 4_000_000))
+# Of 5,000 nodes kube-scheduler proposes at most 500. By UID each victim is one object, whole it is some fifty.
+PREEMPTION = Reader(Preemption, Bound(8 << 20, b"{", 50_000))
+BINDING = Reader(Binding, Bound(64 << 10, b"{", 1_000))
 
 
 def _respell(value: Any, kind: Any) -> Any:  # noqa: ANN401 - any JSON value, any type of a field

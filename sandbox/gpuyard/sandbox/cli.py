@@ -173,7 +173,14 @@ class Ground:
     nodes: int
 
 
+def _kind_up(spec: Spec) -> kind.Cluster:
+    """A kind cluster in which the extender finds the token, once the manifests are applied."""
+    cluster = kind.up(spec)
+    cluster.give_token()
+    return cluster
+
+
 GROUNDS = {
     "processes": Ground(lifecycle.up, lifecycle.down, lifecycle.names, report, nodes=4),
-    "kind": Ground(kind.up, kind.down, kind.names, kind_report, nodes=2),
+    "kind": Ground(_kind_up, kind.down, kind.names, kind_report, nodes=2),
 }

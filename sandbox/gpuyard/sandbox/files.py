@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import yaml
+from gpuyard.common import tokens
 from gpuyard.sandbox.errors import SandboxError
 from gpuyard.sandbox.spec import Spec
 
@@ -25,6 +26,12 @@ USERS = {
     "scheduler.kubeconfig": ("system:kube-scheduler", ""),
     "controller-manager.kubeconfig": ("system:kube-controller-manager", ""),
 }
+EXTENDER = "gpuyard-extender"
+"""Whose token kube-scheduler shows when it asks; the API server knows nothing of it."""
+
+EXTENDER_TOKEN = "extender-token"  # noqa: S105 - a folder
+"""Where the extender reads it: its option --token."""
+
 DEFAULT_SCHEDULER: dict[str, Any] = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",
     "kind": "KubeSchedulerConfiguration",
@@ -53,8 +60,8 @@ def _construct(kind: type, value: object) -> object:
 
 
 def new_tokens() -> dict[str, str]:
-    """A secret for each user."""
-    return {user: secrets.token_hex(16) for user, _ in USERS.values()}
+    """A secret for each user, and the one by which the extender knows kube-scheduler."""
+    return {user: secrets.token_hex(16) for user, _ in USERS.values()} | {EXTENDER: tokens.new()}
 
 
 def write(place: Place, record: Record) -> None:
@@ -69,11 +76,14 @@ def write(place: Place, record: Record) -> None:
     policy = place.spec.audit_policy or OURS / "audit-policy.yaml"
     (folder / "audit-policy.yaml").write_bytes(policy.read_bytes())
     (folder / "stages.yaml").write_bytes((OURS / "stages.yaml").read_bytes())
-    (folder / "scheduler.yaml").write_text(yaml.safe_dump(scheduler_config(place), sort_keys=False))
+    (folder / EXTENDER_TOKEN).mkdir(exist_ok=True, mode=0o700)
+    _private(folder / EXTENDER_TOKEN / tokens.TOKEN, record.tokens[EXTENDER])
+    config = scheduler_config(place, record.tokens[EXTENDER])
+    _private(folder / "scheduler.yaml", yaml.safe_dump(config, sort_keys=False))
 
 
-def scheduler_config(place: Place) -> dict[str, Any]:
-    """The wanted KubeSchedulerConfiguration, pointed at this sandbox's API server and extender."""
+def scheduler_config(place: Place, token: str) -> dict[str, Any]:
+    """The wanted KubeSchedulerConfiguration, pointed at this sandbox's API server and extender, with its token."""
     source = place.spec.scheduler_config
     config = scheduler_source(source, place.spec.extender_url) if source else dict(DEFAULT_SCHEDULER)
     config["leaderElection"] = {"leaderElect": False}
@@ -84,7 +94,8 @@ def scheduler_config(place: Place) -> dict[str, Any]:
         "kubeconfig": place.path("scheduler.kubeconfig"),
     }
     if place.spec.extender_url:
-        config["extenders"] = [{**one, "urlPrefix": place.spec.extender_url} for one in config["extenders"]]
+        url = tokens.with_token(place.spec.extender_url, token)
+        config["extenders"] = [{**one, "urlPrefix": url} for one in config["extenders"]]
     return config
 
 
@@ -151,4 +162,5 @@ def _kubeconfig(place: Place, user: str, token: str) -> dict[str, Any]:
 
 def _private(path: Path, text: str) -> None:
     path.touch(mode=0o600)
+    path.chmod(0o600)  # it may be there from an earlier version, for all to read
     path.write_text(text)

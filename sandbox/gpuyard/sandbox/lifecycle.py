@@ -109,7 +109,7 @@ def _record(spec: Spec, folder: Path, programs: dict[str, Path], untried: Iterat
     for name in COMPONENTS:
         if name not in chosen or (name not in running and ports.taken(chosen[name])):
             chosen[name] = _spare_port(untried, chosen)
-    return Record(spec, chosen, programs, before.tokens if before else files.new_tokens())
+    return Record(spec, chosen, programs, files.new_tokens() | (before.tokens if before else {}))
 
 
 def _spare_port(untried: Iterator[int], chosen: Mapping[str, int]) -> int:

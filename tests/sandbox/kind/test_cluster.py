@@ -336,7 +336,8 @@ def test_a_record_survives_being_written_and_read(world: World) -> None:
     found = clusters.find("mine", folders=world.folders)
     assert found
     assert found.record == cluster.record == Record(
-        spec=Spec(name="mine", nodes=7), engine={"DOCKER_HOST": ENGINE}, private=True, programs={}, engine_id="x"
+        spec=Spec(name="mine", nodes=7), engine={"DOCKER_HOST": ENGINE}, private=True, programs={}, engine_id="x",
+        token=found.record.token,
     )  # fmt: skip
 
 

@@ -93,20 +93,20 @@ def test_patches_name_no_version_so_that_kind_fits_them_to_kubeadms() -> None:
 
 def test_the_scheduler_is_wired_as_the_manifests_wire_it() -> None:
     shipped = yaml.safe_load((REPOSITORY / "manifests" / "kube-scheduler" / "config.yaml").read_text())
-    assert config.scheduler() == shipped
+    assert config.scheduler("TOKEN") == shipped
 
 
 def test_a_configuration_of_the_users_keeps_all_but_the_way_to_the_api_server() -> None:
     theirs = {"kind": "KubeSchedulerConfiguration", "parallelism": 4, "clientConnection": {"qps": 7, "kubeconfig": "x"}}
-    assert config.scheduler(theirs) == {
+    assert config.scheduler("t", theirs) == {
         **theirs,
         "clientConnection": {"qps": 7, "kubeconfig": "/etc/kubernetes/scheduler.conf"},
     }
 
 
-def test_another_address_replaces_that_of_every_extender() -> None:
+def test_another_address_replaces_that_of_every_extender_and_has_the_token() -> None:
     theirs = {"extenders": [{"urlPrefix": "http://a", "weight": 1}, {"urlPrefix": "http://b"}]}
-    assert config.scheduler(theirs, "http://c")["extenders"] == [
-        {"urlPrefix": "http://c", "weight": 1},
-        {"urlPrefix": "http://c"},
+    assert config.scheduler("t", theirs, "http://c")["extenders"] == [
+        {"urlPrefix": "http://gpuyard:t@c", "weight": 1},
+        {"urlPrefix": "http://gpuyard:t@c"},
     ]

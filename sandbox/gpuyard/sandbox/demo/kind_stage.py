@@ -28,6 +28,7 @@ def set_up(name: str, say: Say) -> kind.Cluster:
     cluster = kind.up(Spec(name=name, nodes=WORKERS), say=say, folders=folders)
     cluster.load(product.build(cluster.docker, folders, say))
     say("gpuyard and the mock GPU stack are applied: kubectl apply -k manifests/overlays/kind")
+    cluster.give_token()
     cluster.kubectl("apply", "-k", str(manifests() / "overlays" / "kind"))
     cluster.kubectl("wait", "--for=condition=established", "--timeout=90s", "crd", "--all")
     cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=json.dumps(topology(cluster)))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from gpuyard.sandbox import launch, lifecycle, ports, processes
+from gpuyard.sandbox import files, launch, lifecycle, ports, processes
 from gpuyard.sandbox.components import Component, Place
 from gpuyard.sandbox.errors import SandboxError
 from gpuyard.sandbox.spec import Spec
@@ -97,7 +97,8 @@ def _extender(options: Sequence[str]) -> Component:
     def flags(place: Place) -> list[str]:
         ops = place.ports[EXTENDER]
         listens = ["--host=127.0.0.1", f"--port={ops - 1}", f"--ops-port={ops}"]
-        return ["-m", "gpuyard.extender", f"--kubeconfig={place.path('kubeconfig')}", *listens, *options]
+        access = [f"--kubeconfig={place.path('kubeconfig')}", f"--token={place.path(files.EXTENDER_TOKEN)}"]
+        return ["-m", "gpuyard.extender", *access, *listens, *options]
 
     return Component(EXTENDER, flags, "http://127.0.0.1:{port}/readyz")
 
@@ -109,6 +110,11 @@ def _place(cluster: Cluster) -> Place:
 def extender_port(cluster: Cluster) -> int:
     """Where the extender answers kube-scheduler; its probes are one port above."""
     return urlsplit(cluster.record.spec.extender_url).port or 0
+
+
+def extender_token(cluster: Cluster) -> str:
+    """By which the extender knows kube-scheduler."""
+    return cluster.record.tokens[files.EXTENDER]
 
 
 def _port(name: str, folders: Folders | None) -> int:

@@ -11,6 +11,7 @@ people put there: its stopped nodes are started, and nothing but `down` removes 
 from __future__ import annotations
 
 import contextlib
+import json
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import yaml
+from gpuyard.common import tokens
 from gpuyard.sandbox import binaries, files, removal
 from gpuyard.sandbox.errors import LINES_SHOWN, SandboxError, last_lines
 from gpuyard.sandbox.folders import SANDBOXES, Folders
@@ -57,6 +59,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the network in a user's engine is of our making, so that the last `down` removes it."""
     engine_id: str = ""
     """What a user's engine calls itself: nothing is ever removed from another."""
+    token: str = ""
+    """By which the extender knows kube-scheduler; empty: the cluster was made before there was one."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +116,15 @@ class Cluster:
         command = [str(self.program("kubectl")), f"--kubeconfig={self.kubeconfig}", *arguments]
         # kubectl keeps a cache in the home folder: the sandbox's, not the user's.
         return _run("kubectl", command, {"HOME": str(self.folder)}, stdin)
+
+    def give_token(self) -> None:
+        """Put the token that its kube-scheduler shows where the extender reads it; harmless if it is there."""
+        if not self.record.token:
+            return
+        items = config.secret({tokens.TOKEN: self.record.token.encode()})
+        self.kubectl(
+            "apply", "--server-side", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
+        )
 
     def kind(self, *arguments: str) -> str:
         """What kind prints; raises SandboxError when it fails."""
@@ -182,10 +195,8 @@ class Cluster:
         settings = self.folder / "settings"
         for part in (settings, self.folder / "logs"):
             part.mkdir(exist_ok=True)
-        source = (
-            files.scheduler_source(spec.scheduler_config, spec.extender_url) if spec.scheduler_config else config.ours()
-        )
-        _write(settings / "scheduler.yaml", config.scheduler(source, spec.extender_url))
+        own = files.scheduler_source(spec.scheduler_config, spec.extender_url) if spec.scheduler_config else None
+        _write(settings / "scheduler.yaml", config.scheduler(self.record.token, own, spec.extender_url))
         policy = spec.audit_policy or files.OURS / "audit-policy.yaml"
         (settings / "audit-policy.yaml").write_bytes(policy.read_bytes())
         _write(self.folder / "kind.yaml", config.cluster(spec, image, self.folder))
@@ -333,6 +344,7 @@ def _record(spec: Spec, engine: Engine, folders: Folders, say: Say) -> Record:
         private=engine.private,
         engine_id=engine.id,
         programs=_programs(folders, say),
+        token=tokens.new(),
         network=not engine.private and _makes_network(engine.docker, folders),
     )
 
@@ -351,11 +363,13 @@ def _makes_network(docker: Docker, folders: Folders) -> bool:
 
 def _write_record(cluster: Cluster) -> None:
     partial = cluster.folder / f"{files.RECORD}.partial"
+    partial.touch(mode=0o600)
     partial.write_bytes(msgspec.json.format(msgspec.json.encode(cluster.record, enc_hook=str)))
     partial.rename(cluster.folder / files.RECORD)
 
 
 def _write(file: Path, value: config.Value) -> None:
+    file.touch(mode=0o600)
     file.write_text(yaml.safe_dump(value, sort_keys=False))
 
 

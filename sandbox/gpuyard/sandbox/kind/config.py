@@ -6,13 +6,15 @@ before the Service is there. The API server keeps an audit log; kubelets report 
 
 from __future__ import annotations
 
+import base64
 from typing import TYPE_CHECKING, Any
 
 import yaml
+from gpuyard.common import tokens
 from gpuyard.sandbox.errors import SandboxError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from gpuyard.sandbox.spec import Spec
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 EXTENDER = "http://10.96.0.77:8080/scheduler"
 PROFILES = ("default-scheduler", "kai-scheduler")
 WAITS = ("controlPlaneComponentHealthCheck", "kubeletHealthCheck", "kubernetesAPICall", "tlsBootstrap")
+SECRET_LABELS = {"name": "gpuyard", "part-of": "gpuyard", "instance": "extender"}
 MANAGED = {"nvidia.com/gpu": False, "gpuyard.io/shared-gpu": True}
 
 # Folders of the control-plane node; the first is ours to write, the second the API server's.
@@ -103,16 +106,20 @@ def kubelet() -> Value:
     return {"kind": "KubeletConfiguration", "nodeStatusUpdateFrequency": "2s", "failCgroupV1": False}
 
 
-def scheduler(source: Value | None = None, url: str = "") -> Value:
-    """The default scheduler's configuration: `source`, else ours; `url` is where its extenders listen."""
-    configuration = {**(source or ours())}
+def scheduler(token: str, source: Value | None = None, url: str = "") -> Value:
+    """The default scheduler's configuration: `source`, else ours, with the token that our extender asks for.
+
+    `url` is where the extenders of a source listen.
+    """
+    configuration = {**(source or ours(token))}
     client = {**configuration.get("clientConnection", {}), "kubeconfig": SCHEDULER_KUBECONFIG}
     if url:
-        configuration["extenders"] = [{**one, "urlPrefix": url} for one in configuration.get("extenders", [])]
+        secret = tokens.with_token(url, token)
+        configuration["extenders"] = [{**one, "urlPrefix": secret} for one in configuration.get("extenders", [])]
     return {**configuration, "clientConnection": client}
 
 
-def ours() -> Value:
+def ours(token: str) -> Value:
     """The scheduler configuration with our extender behind its Service; both profiles share it."""
     return {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -121,7 +128,7 @@ def ours() -> Value:
         "profiles": [{"schedulerName": name} for name in PROFILES],
         "extenders": [
             {
-                "urlPrefix": EXTENDER,
+                "urlPrefix": tokens.with_token(EXTENDER, token),
                 "filterVerb": "filter",
                 "prioritizeVerb": "prioritize",
                 "preemptVerb": "preempt",
@@ -133,6 +140,24 @@ def ours() -> Value:
             }
         ],
     }
+
+
+def secret(held: Mapping[str, bytes]) -> list[Value]:
+    """The extender's Secret with its tokens by key, and the namespace, so that both may be applied before all else."""
+    namespace = {"name": "gpuyard", "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}
+    labels = {f"app.kubernetes.io/{key}": value for key, value in SECRET_LABELS.items()}
+    meta = {"name": tokens.SECRET, "namespace": "gpuyard", "labels": labels}
+    data = {key: base64.b64encode(value).decode() for key, value in held.items()}
+    return [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": namespace},
+        {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "data": data},
+    ]
+
+
+def tokens_of(data: Mapping[str, str]) -> dict[str, bytes]:
+    """What such a Secret holds; KeyError if it has no token."""
+    held = {key: base64.b64decode(data[key]) for key in (tokens.TOKEN, tokens.PREVIOUS) if key in data}
+    return {tokens.TOKEN: held[tokens.TOKEN], **held}
 
 
 def _volume(name: str, path: str, *, read_only: bool) -> Value:
