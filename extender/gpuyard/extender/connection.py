@@ -94,13 +94,15 @@ class Reception(Protocol):
 class _Call:
     """A call that is arriving, or waits for its turn."""
 
-    __slots__ = ("_body", "close", "method", "refusal", "route", "size")
+    __slots__ = ("_body", "close", "method", "refusal", "route", "size", "waits")
 
     def __init__(self, method: str, route: Route | None, refusal: str) -> None:
         self.method = method
         self.route = route
         self.refusal = refusal
         """Why it is not heard; empty: it is."""
+        self.waits = False
+        """Whether its answer waits for somebody else, so that no time is lost while others go on."""
         self.size = 0
         self.close = bool(refusal)
         self._body: bytes | bytearray = b""
@@ -108,7 +110,7 @@ class _Call:
     @property
     def counts(self) -> bool:
         """Whether others should let it go first."""
-        return self.route is not None and self.route.from_memory and not self.refusal
+        return self.route is not None and self.route.from_memory and not (self.refusal or self.waits)
 
     @property
     def kept(self) -> int:
@@ -322,6 +324,8 @@ class Connection(asyncio.Protocol):
             if isinstance(found, Reply):
                 self._reply(call, found)
             else:
+                self._reception.under_way -= call.counts
+                call.waits = True
                 self._awaiting = asyncio.ensure_future(found)
                 self._awaiting.add_done_callback(partial(self._answered, call))
 
