@@ -22,7 +22,7 @@ NAMESPACE = "team-a"
 ANN = "--as=ann"
 """She may create and change pods, PodGroups and what pods are made from, and use queue `a` in one namespace."""
 ED = "--as=ed"
-"""He has the role `edit` in that namespace, and may use every queue and every priority class there."""
+"""He has the role `edit` in that namespace, may change PodGroups there, and may use every queue and priority class."""
 NODE = ("--as=system:node:node-1", "--as-group=system:nodes", "--subresource=status")
 """A kubelet, which writes the status of pods."""
 EXTENDER = "--as=system:serviceaccount:gpuyard:gpuyard-extender"
@@ -73,6 +73,11 @@ items:
     subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: ed}]
   - apiVersion: rbac.authorization.k8s.io/v1
     kind: RoleBinding
+    metadata: {name: work, namespace: team-a}
+    roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: work}
+    subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: ed}]
+  - apiVersion: rbac.authorization.k8s.io/v1
+    kind: RoleBinding
     metadata: {name: use-every-queue, namespace: team-a}
     roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: gpuyard-use-every-queue}
     subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: ed}]
@@ -100,7 +105,7 @@ def in_force(cluster: Cluster) -> bool:
         refused(cluster, pod("a", gpus=1, nodeName="node-1")),
         refused(cluster, classed(pod("a"), label="urgent")),
         unchangeable(cluster, "pod/placed", labels({"kai.scheduler/queue": None})),
-        unchangeable(cluster, "podgroups.scheduling.run.ai/standing", {"spec": {"queue": "b"}}, ANN),
+        unchangeable(cluster, "podgroups.scheduling.run.ai/standing", {"spec": {"queue": "b"}}),
     )
     return all(attempts)
 

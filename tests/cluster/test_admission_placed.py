@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster.admitting import (
-    ANN,
     BINDER,
     EXTENDER,
     MADE_FROM,
@@ -230,7 +229,7 @@ def groups(cluster: Cluster) -> None:
 @pytest.mark.parametrize("field", sorted(GROUP_FIELDS))
 @pytest.mark.usefixtures("groups")
 def test_a_pod_group_keeps_its_queue_priority_and_preemptibility(cluster: Cluster, field: str) -> None:
-    said = unchangeable(cluster, f"{GROUP}/whole", {"spec": {field: OTHERS[field]}}, ANN)
+    said = unchangeable(cluster, f"{GROUP}/whole", {"spec": {field: OTHERS[field]}})
     assert (
         f"spec.{field} of PodGroup team-a/whole may not be added, changed or removed, because its running pods count "
         "by it; delete the PodGroup and create it again with the values that it should have"
@@ -241,26 +240,26 @@ def test_a_pod_group_keeps_its_queue_priority_and_preemptibility(cluster: Cluste
 @pytest.mark.parametrize("field", sorted(GROUP_FIELDS))
 @pytest.mark.usefixtures("groups")
 def test_nor_can_one_of_them_be_removed(cluster: Cluster, field: str) -> None:
-    assert f"spec.{field} of PodGroup" in unchangeable(cluster, f"{GROUP}/whole", {"spec": {field: None}}, ANN)
+    assert f"spec.{field} of PodGroup" in unchangeable(cluster, f"{GROUP}/whole", {"spec": {field: None}})
 
 
 @pytest.mark.row("X-59", case="added")
 @pytest.mark.parametrize("field", sorted(GROUP_FIELDS))
 @pytest.mark.usefixtures("groups")
 def test_nor_can_one_be_added_later(cluster: Cluster, field: str) -> None:
-    assert f"spec.{field} of PodGroup" in unchangeable(cluster, f"{GROUP}/empty", {"spec": {field: VALUES[field]}}, ANN)
+    assert f"spec.{field} of PodGroup" in unchangeable(cluster, f"{GROUP}/empty", {"spec": {field: VALUES[field]}})
 
 
 @pytest.mark.row("X-59", case="labels")
 @pytest.mark.usefixtures("groups")
 def test_the_labels_of_a_pod_group_that_say_the_same_are_kept_as_well(cluster: Cluster) -> None:
     for name, value in (("whole", None), ("empty", "x")):
-        said = unchangeable(cluster, f"{GROUP}/{name}", labels(dict.fromkeys(GROUP_LABELS, value)), ANN)
+        said = unchangeable(cluster, f"{GROUP}/{name}", labels(dict.fromkeys(GROUP_LABELS, value)))
         assert {key for key in GROUP_LABELS if f"label {key}" in said} == GROUP_LABELS
 
 
 @pytest.mark.row("X-59", case="other-fields")
 @pytest.mark.usefixtures("groups")
 def test_all_else_of_a_pod_group_may_change(cluster: Cluster) -> None:
-    assert unchangeable(cluster, f"{GROUP}/whole", {"spec": {"minMember": 2}}, ANN) == ""
-    assert unchangeable(cluster, f"{GROUP}/whole", labels({"stage": "two"}), ANN) == ""
+    assert unchangeable(cluster, f"{GROUP}/whole", {"spec": {"minMember": 2}}) == ""
+    assert unchangeable(cluster, f"{GROUP}/whole", labels({"stage": "two"})) == ""
