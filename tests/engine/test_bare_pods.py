@@ -109,4 +109,4 @@ def test_once_its_place_is_taken_a_pod_that_is_not_moved_has_none() -> None:
     scratch, pod = Scratch(snapshot, Accounts.of(snapshot, 0)), snapshot.pods["ns/p"]
     scratch.evict(pod)
     scratch.nominate(snapshot.pods["ns/new"], "node-1", ())
-    assert Placer(scratch, spread=False, standing={}, moves_bare=False).find(pod) is None
+    assert at_once(Placer(scratch, spread=False, standing={}, moves_bare=False).find(pod)) is None

@@ -34,6 +34,7 @@ class Parts:
         self.registry = CollectorRegistry()
         self.spawned: list[str] = []
         self.dumps: dict[str, Callable[[], object]] = {}
+        self.pages: dict[str, Callable[[], bytes]] = {}
         self.ready: dict[str, Callable[[], str]] = {}
 
     def ready_if(self, name: str, problem: Callable[[], str]) -> None:
@@ -41,6 +42,9 @@ class Parts:
 
     def dump_with(self, name: str, state: Callable[[], object]) -> None:
         self.dumps[name] = state
+
+    def publish(self, name: str, page: Callable[[], bytes]) -> None:
+        self.pages[name] = page
 
     def spawn(self, name: str, part: Coroutine[Any, Any, object]) -> None:
         part.close()

@@ -138,7 +138,7 @@ async def test_what_cannot_be_looked_at_again_is_told_with_both_causes(of: Bench
 
 
 @pytest.mark.row("X-10", case="unknown")
-@pytest.mark.parametrize("request_", [asked(uid="uid-old"), asked("other"), asked("p/exec?command=id")])
+@pytest.mark.parametrize("request_", [asked(uid="uid-old"), asked("other")])
 async def test_a_pod_that_the_watch_does_not_show_is_not_bound(of: Bench, request_: Binding) -> None:
     api = Api()
     assert (await binder(of, api).bind(request_)).error == NOT_SEEN_SENTENCE

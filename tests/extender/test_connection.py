@@ -221,7 +221,7 @@ async def test_what_was_begun_for_a_caller_who_goes_is_brought_to_its_end(place:
     async with place.server.listening(0, "127.0.0.1") as port:
         async with calling(port) as caller:
             await caller.say(call("/later"))
-            assert place.server.under_way == 1
+            assert place.server.under_way == 0, "nobody is held up while it waits"
         await eventually(lambda: not place.server.connections)
         place.go.set()
         await asyncio.wait_for(place.brought_to_its_end.wait(), 10)

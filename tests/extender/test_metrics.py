@@ -64,14 +64,15 @@ async def test_a_call_is_answered_while_the_metrics_of_many_queues_are_rendered(
     monkeypatch.setattr(metrics, "STEP", 0)
     monkeypatch.setattr(metrics, "SAMPLES", 1)
     teams = [f"team-{number}" for number in range(300)]
-    bench = Bench(node("n1"), *map(queue, teams), *(pod(team, team, on="n1") for team in teams), pod("p", "team-1"))
+    waiting = pod("p", "team-1")
+    bench = Bench(node("n1"), *map(queue, teams), *(pod(team, team, on="n1") for team in teams), waiting)
     made = CollectorRegistry()
     made.register(LedgerCollector(bench.ledger))
     verb = Verb("filter", CANDIDATES, bench.verbs.filter, lambda why: FilterAnswer(error=why))
     served = Server([verb], VerbMetrics(made), anybody()).listening(0, "127.0.0.1")
     async with served as port, aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
         rendering = asyncio.create_task(Page(made).text())
-        answer = await session.post("/scheduler/filter", json={"Pod": pod("p", "team-1"), "NodeNames": ["n1"]})
+        answer = await session.post("/scheduler/filter", json={"Pod": waiting, "NodeNames": ["n1"]})
         assert "FailedNodes" in await answer.json()
         assert not rendering.done()
         assert b'gpuyard_queue_allocated_gpus{queue="team-299"}' in await rendering

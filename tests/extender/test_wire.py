@@ -397,12 +397,19 @@ def test_only_short_bodies_may_be_spelt_in_another_case() -> None:
 
 @pytest.mark.row("X-32", case="utf-8")
 @pytest.mark.parametrize("part", ["tolerations", "affinity", "schedulerName"])
-def test_what_is_no_utf_8_is_refused_wherever_it_stands(part: str) -> None:
+def test_what_is_no_utf_8_in_a_part_that_is_not_read_makes_no_difference(part: str) -> None:
     odd = pod()
     odd["spec"][part] = "@" if part == "schedulerName" else [{"key": "@"}]
+    assert CANDIDATES.read(body(Pod=odd, NodeNames=["n"]).replace(b"@", b"\xff\xfe")).pod.key == "ns/p"
+
+
+@pytest.mark.row("X-32", case="utf-8")
+def test_a_whole_node_with_what_is_no_utf_8_is_refused_since_it_would_go_back_so() -> None:
+    nodes = whole("n1")
+    nodes["items"][0]["spec"] = "@"
     with pytest.raises(WireError):
-        CANDIDATES.read(body(Pod=odd, NodeNames=["n"]).replace(b"@", b"\xff\xfe"))
-    assert CANDIDATES.read(body(Pod=odd, NodeNames=["n"]).replace(b"@", "ü".encode())).by_name()
+        CANDIDATES.read(body(Pod=pod(), Nodes=nodes).replace(b"@", b"\xff\xfe"))
+    assert CANDIDATES.read(body(Pod=pod(), Nodes=nodes).replace(b"@", "ü".encode())).by_name()
 
 
 @pytest.mark.row("X-32", case="nul")

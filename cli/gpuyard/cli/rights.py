@@ -8,7 +8,7 @@ from gpuyard.cli.findings import Finding, Status
 from gpuyard.cli.live import OWNERS, settings
 from gpuyard.cli.patient import ACCOUNT, DOCS, NAMESPACE, Patient
 from gpuyard.cli.schemas import CRDS
-from gpuyard.common.kube.resources import Resource
+from gpuyard.common.kube.resources import TOPOLOGIES, Resource
 from gpuyard.engine.settings import Settings
 
 GRANTED = "the extender has its rights"
@@ -41,8 +41,10 @@ NEEDED: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 }
 """By API group and resource what the extender does in all namespaces, however it is set."""
 
-OF_OWNERS = tuple(Right(verb, one.api_version.partition("/")[0], one.plural) for one in OWNERS for verb in _READ)
-"""By which it knows how many pods start together; a kind may be missing in a cluster."""
+OPTIONAL = tuple(
+    Right(verb, one.api_version.partition("/")[0], one.plural) for one in (*OWNERS, TOPOLOGIES) for verb in _READ
+)
+"""Owners tell how many pods start together, topologies where gangs may stand; a kind may be missing in a cluster."""
 
 PAST_BUDGETS = (Right("delete", "", "pods"),)
 """Only with `honorDisruptionBudgets: false`."""
@@ -71,7 +73,7 @@ def needed(by: Settings) -> Iterator[Right]:
         for resource, verbs in resources.items():
             yield from (Right(verb, group, resource) for verb in verbs)
     yield from (Right(verb, "coordination.k8s.io", "leases", NAMESPACE) for verb in ("get", "create", "update"))
-    yield from OF_OWNERS
+    yield from OPTIONAL
     yield from TO_MOVE if by.move_bare_pods else ()
     yield from () if by.honor_disruption_budgets else PAST_BUDGETS
 
@@ -89,14 +91,14 @@ async def granted(patient: Patient) -> list[Finding]:
 
 async def _told(patient: Patient, missing: Collection[Right]) -> AsyncIterator[Finding]:
     """What becomes of it; an owner that the cluster has no kind of is not missed."""
-    optional = {*OF_OWNERS, *TO_MOVE, *PAST_BUDGETS}
+    optional = {*OPTIONAL, *TO_MOVE, *PAST_BUDGETS}
     if lacking := [str(right) for right in missing if right not in optional]:
         yield Finding(GRANTED, Status.FAIL, f"{_WHO} may not {', '.join(lacking)}", _AGAIN)
     for needed_for, (setting, remedy) in _SETTINGS.items():
         if lacking := [str(right) for right in missing if right in needed_for]:
             seen = f"{_WHO} may not {', '.join(lacking)}, which {setting} needs"
             yield Finding(GRANTED, Status.FAIL, seen, f"{remedy}, or take the setting back")
-    if unseen := [str(right) for right in missing if right in OF_OWNERS and await _is_kind(patient, right)]:
+    if unseen := [str(right) for right in missing if right in OPTIONAL and await _is_kind(patient, right)]:
         seen = f"{_WHO} may not {', '.join(unseen)}: gangs of these start pod by pod"
         yield Finding(GRANTED, Status.WARN, seen, _AGAIN)
 
