@@ -379,7 +379,7 @@ def extenders(yard: Yard) -> set[str]:
 
 def follower(yard: Yard, leader: str) -> str:
     """Who serves in the place of a leader: the one that stood by, or one that was made since. Either is lawful."""
-    found = (name for name in sorted(extenders(yard) - {leader}) if ask(yard, name).get("NodeNames") == ["node"])
+    found = (name for name in sorted(extenders(yard) - {leader}) if ask(yard, name).get("Error") == "")
     return next(found, "")
 
 

@@ -9,6 +9,7 @@ import pytest
 from gpuyard.common.kube.errors import ApiError, KubeError, UnreachableError
 from gpuyard.common.kube.resources import Address
 from gpuyard.extender.binding import NO_WAY, Binder
+from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.ledger import NOT_SEEN_SENTENCE
 from gpuyard.extender.server import Unavailable
 from gpuyard.extender.wire import BINDING, Binding
@@ -165,6 +166,14 @@ async def test_a_pod_is_bound_only_to_a_node_that_it_was_let_through_to_or_may_h
     assert not api.bindings
 
 
+@pytest.mark.row("X-10", case="other-node")
+async def test_a_pod_is_not_bound_to_a_free_node_that_it_was_not_let_through_to(of: Bench) -> None:
+    api = Api()
+    of.filter(pod("p", "team"), "n1")
+    assert "was not let through to node n2" in (await binder(of, api).bind(asked(on="n2"))).error
+    assert not api.bindings
+
+
 @pytest.mark.row("X-10", case="lapsed")
 async def test_a_pod_whose_grant_has_lapsed_is_bound_if_its_gates_and_the_room_allow_it_now(of: Bench) -> None:
     api = Api()
@@ -190,6 +199,15 @@ async def test_a_pod_adopted_from_a_former_leader_is_checked_before_it_is_bound(
 async def test_a_pod_that_no_queue_governs_needs_no_reservation() -> None:
     of, api = Bench(node("n1"), pod("p")), Api()
     assert (await binder(of, api).bind(asked())).error == ""
+
+
+@pytest.mark.row("X-10", case="ungoverned")
+async def test_a_pod_without_a_queue_is_not_bound_where_it_has_to_name_one_nor_to_an_unknown_node() -> None:
+    of, api = Bench(node("n1"), pod("p")), Api()
+    assert (await binder(of, api).bind(asked(on="invented"))).error == "gpuyard knows no node invented"
+    of.config = ExtenderConfig(pods_without_queue="refuse")
+    assert (await binder(of, api).bind(asked())).error
+    assert not api.bindings
 
 
 async def test_a_pod_that_has_ended_is_not_bound(of: Bench) -> None:

@@ -91,6 +91,18 @@ def test_who_was_offered_nodes_a_moment_ago_is_alive() -> None:
     assert of.passes(other)
 
 
+@pytest.mark.row("X-08", case="rank")
+def test_where_anybody_may_call_to_have_been_offered_nodes_is_no_sign_of_life() -> None:
+    firsts, (other,) = first(4, age=60), second(1)
+    of = bench(*firsts, other)
+    of.ledger.callers_are_known = False
+    of.now = 60
+    of.verbs.outrank._free = 4
+    for one in firsts:
+        of.ledger.offer(of.ledger.snapshot.pods[f"ns/{one['metadata']['name']}"], ["n1"], 55)
+    assert of.passes(other)
+
+
 def test_when_room_becomes_free_whoever_waits_is_alive() -> None:
     old, firsts, (other,) = pod("old", "second", 4, on="n1"), first(4, age=60), second(1, age=60)
     of = bench(old, *firsts, other)

@@ -1,7 +1,11 @@
 """Room that plans keep: for one pod, against all others."""
 
+from typing import Any
+
 import pytest
 from gpuyard.engine.model import Promise, Shape
+from gpuyard.engine.promises import inherits
+from gpuyard.extender import promises
 from gpuyard.extender.space import Space
 from gpuyard.extender.wire import WireError
 from msgspec.structs import replace
@@ -136,6 +140,32 @@ def test_pods_that_inherit_together_do_not_inherit_the_same() -> None:
     of.ledger.put_promises([promise("old", "n1", owner="job"), promise("older", "n2", owner="job")])
     pods = [of.ledger.entries[f"ns/{name}"].seen.pod for name in "abc"]
     assert {key: one.node for key, one in of.ledger.promises.matched(pods).items()} == {"ns/a": "n1", "ns/b": "n2"}
+
+
+def test_a_named_pod_that_asks_for_something_else_by_now_leaves_the_place_to_another_of_its_owner() -> None:
+    changed = owned("old", "job", 1)
+    of = Bench(node("n1"), node("n2"), queue("team"), changed)
+    of.ledger.put_promises([promise("old", owner="job")])
+    assert of.filter(owned("new", "job")).node_names == ["n1"]
+
+
+@pytest.mark.row("B-06", case="several")
+def test_many_pods_and_promises_of_one_owner_are_matched_by_looking_at_each_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    count = 300
+    of = Bench(queue("team"), *(owned(f"new-{number}", "job") for number in range(count)))
+    of.ledger.put_promises([promise(f"old-{number}", f"n{number}", owner="job") for number in range(count)])
+    asked: list[int] = []
+
+    def counted(*question: Any) -> bool:  # noqa: ANN401 - what `inherits` takes
+        asked.append(1)
+        return inherits(*question)
+
+    monkeypatch.setattr(promises, "inherits", counted)
+    pods = [of.ledger.entries[f"ns/new-{number}"].seen.pod for number in range(count)]
+    assert len(of.ledger.promises.matched(pods)) == count
+    assert len(asked) <= 3 * count
 
 
 def test_a_call_that_cannot_be_read_to_its_end_makes_nobody_an_heir() -> None:

@@ -1,9 +1,11 @@
 """What pods mean, by themselves and with the objects that they refer to."""
 
+import msgspec
 import pytest
 from gpuyard.engine.kube.times import moment
 from gpuyard.engine.settings import Settings
 from gpuyard.extender.ledger import Sighting
+from gpuyard.extender.objects import PodOwner
 from gpuyard.extender.translate import Translator
 
 from tests.extender.builders import Json, group, pod, typed
@@ -267,3 +269,42 @@ def test_until_all_has_been_seen_once_nothing_of_a_workload_is_fixed() -> None:
     of = translator()
     of.put_pod(typed(member("a", on="n1")))
     assert [queue_of(one) for one in of.put_group("ns/g", typed(group("g", 1, "team")))] == ["team"]
+
+
+@pytest.mark.row("X-12", case="restart")
+def test_after_a_restart_a_waiting_pod_says_nothing_of_a_gang_that_runs() -> None:
+    running = pod("b", "team", on="n1", annotations={"pod-group-name": "g"})
+    intruder = pod("a", "other", annotations={"pod-group-name": "g"}, fixed=True)
+    of = settled(intruder, running)
+    seen = of.sight(typed(running))
+    assert seen.workload
+    assert (seen.workload.queue, seen.workload.preemptible) == ("team", True)
+
+
+def test_a_gang_that_runs_without_a_queue_gets_one_by_a_pod_group_that_comes_later() -> None:
+    of = settled(member("a", on="n1"))
+    assert [queue_of(one) for one in of.put_group("ns/g", typed(group("g", 1, "team")))] == ["team"]
+
+
+@pytest.mark.row("X-12", case="pod-group")
+def test_a_member_that_waits_is_told_when_its_gang_runs_in_another_queue() -> None:
+    of = settled(group("g", 1, "team"), member("a", on="n1"), member("b"))
+    _, waiting = of.put_group("ns/g", typed(group("g", 1, "other")))
+    assert "pods of ns/g run in queue team; one in queue other starts when none of them has a node" in waiting.fault
+    _, waiting = of.put_group("ns/g", typed(group("g", 1, "team")))
+    assert not waiting.fault
+
+
+@pytest.mark.row("X-12", case="queue")
+def test_a_running_pod_stays_in_its_workload_whatever_its_owner_says_later() -> None:
+    of = settled()
+    of.owners.followed = {"Job"}
+    job: Json = {"metadata": {"name": "job", "namespace": "ns", "uid": "job"}, "spec": {}}
+    of.put_owner("Job", "ns/job", msgspec.json.decode(msgspec.json.encode(job), type=PodOwner))
+    pods = [pod(name, name, on="n1") for name in ("big", "small")]
+    for one in pods:
+        one["metadata"]["ownerReferences"] = [{"kind": "Job", "name": "job", "uid": "job", "controller": True}]
+        of.put_pod(typed(one))
+    job["metadata"] |= {"annotations": {"kai.scheduler/batch-min-member": "2"}}
+    of.put_owner("Job", "ns/job", msgspec.json.decode(msgspec.json.encode(job), type=PodOwner))
+    assert [queue_of(of.sight(typed(one))) for one in pods] == ["big", "small"]

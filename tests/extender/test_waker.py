@@ -8,7 +8,7 @@ from gpuyard.common.kube.errors import ApiError, KubeError, UnreachableError
 from gpuyard.common.kube.resources import Address
 from gpuyard.engine.model import Promise, Shape
 from gpuyard.extender.config import ExtenderConfig
-from gpuyard.extender.ledger import Grant
+from gpuyard.extender.ledger import NOT_SEEN_SENTENCE, Grant
 from gpuyard.extender.waker import POKE, Waker
 
 from tests.extender.builders import Bench, group, node, pod, queue
@@ -223,3 +223,14 @@ async def test_whoever_could_not_be_poked_in_time_is_remembered() -> None:
     of.put(queue("team", limit=1))
     await waker(of, api).look()
     assert paths(api) == ["a", "a"]
+
+
+@pytest.mark.row("X-06")
+async def test_a_pod_that_was_refused_unseen_is_woken_once_even_where_its_gates_are_shut() -> None:
+    of, api = Bench(*NODES, queue("team", limit=0)), Api()
+    of.put(pod("late", "team", verdict=f"0/2 nodes are available: 2 {NOT_SEEN_SENTENCE}."))
+    made = waker(of, api)
+    for _ in range(3):
+        await made.look()
+        of.ledger.stir()
+    assert [path for path, _ in api.patches] == ["/api/v1/namespaces/ns/pods/late"]

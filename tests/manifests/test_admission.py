@@ -53,8 +53,8 @@ def test_the_keys_of_the_engine_are_found(key: str) -> None:
 
 @pytest.mark.row("X-60")
 def test_all_that_the_extender_fixes_is_protected_so_that_a_restart_finds_the_same() -> None:
-    assert set(listed("gpuyard-placed-pods", "labels")) >= FIXED_LABELS | {GPU_GROUP}
-    assert set(listed("gpuyard-placed-pods", "annotations")) >= FIXED_ANNOTATIONS
+    assert set(listed("gpuyard-placed-pods", "labels")) == FIXED_LABELS | {GPU_GROUP}
+    assert set(listed("gpuyard-placed-pods", "annotations")) == FIXED_ANNOTATIONS
 
 
 def test_every_policy_is_bound_and_denies() -> None:

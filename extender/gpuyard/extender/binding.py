@@ -5,7 +5,8 @@
     bound                                                        compared with the node that is asked for
     waits, and filter let it through to this node                bound
     waits, and the grant is over, or was adopted from a leader   bound if its gates and the node's room allow it now
-    waits, and no queue governs it                               bound; a part of a GPU needs room there
+    waits, and was let through to other nodes                    refused
+    waits, and no queue governs it                               bound, unless the settings ask for a queue
 
 The GPU is chosen and reserved in one step, before the API server is asked: several pods are bound at once.
 """
@@ -81,11 +82,10 @@ class Binder:
             return f"pod {entry.seen.pod.key} has ended, or is being deleted"
         if node not in self._ledger.snapshot.fleet.nodes:
             return f"gpuyard knows no node {node}"
-        workload = entry.seen.workload
-        if workload is None or not workload.governed:
-            return ""
         granted = entry.reservation.grant.names if entry.reservation else ()
-        return "" if node in granted else self._may_bind(entry.seen, node)
+        if granted and node not in granted:
+            return f"pod {entry.seen.pod.key} was not let through to node {node}"
+        return "" if granted else self._may_bind(entry.seen, node)
 
     def _reserve(self, entry: Entry, node: str) -> tuple[str, ...] | None:
         """Count the pod on its node from now on: on which shared GPUs; None where they have no room for it."""

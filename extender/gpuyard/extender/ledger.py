@@ -172,8 +172,8 @@ class Ledger:
         self._earliest = float("inf")
         """No reservation lapses before."""
         self._asleep: dict[str, str] = {}
-        self._overtaken: set[str] = set()
-        """The pods of which kube-scheduler knew a later version than ours when it last asked, by key."""
+        self._overtaken: dict[str, int] = {}
+        """Our versions of the pods of which kube-scheduler knew a later one when it last asked, by key."""
         self._called: set[str] = set()
         self._offers = Offers()
         self._buried: dict[str, None] = {}
@@ -296,8 +296,8 @@ class Ledger:
         if _says_not_seen(seen) and not (before and _says_not_seen(before.seen)):
             self._asleep[key] = NOT_SEEN_YET
             self._news = True
-        if key in self._overtaken:
-            self._overtaken.discard(key)
+        if self._overtaken.get(key, seen.version) < seen.version:
+            del self._overtaken[key]
             self.wake(key)
         self.arrivals.show(seen.pod.uid, seen.version)
 
@@ -379,8 +379,8 @@ class Ledger:
         self._asleep[seen.pod.key] = why
 
     def overtaken(self, key: str) -> None:
-        """kube-scheduler asks by a later version of this pod than the watch shows: wake it when that comes."""
-        self._overtaken.add(key)
+        """kube-scheduler knows a later version of this pod than the watch has shown: wake it when that comes."""
+        self._overtaken[key] = self._entries[key].seen.version
 
     def put_promises(self, promises: Iterable[Promise]) -> None:
         """These are the promises of all unfinished plans."""
@@ -515,7 +515,7 @@ class Ledger:
     def _remove(self, pod: Pod) -> None:
         for known in (self._entries, self._until, self._asleep):
             known.pop(pod.key, None)
-        self._overtaken.discard(pod.key)
+        self._overtaken.pop(pod.key, None)
         self._offers.drop(pod.key)
         self.flights.end(pod.key)
         self._changes.drop_pods((pod.key,))

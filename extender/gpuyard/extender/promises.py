@@ -12,7 +12,7 @@ as its heir does.
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpuyard.engine.model import NOTHING, Amounts, Pod, Promise, State
+from gpuyard.engine.model import NOTHING, Amounts, Pod, Promise, Shape, State
 from gpuyard.engine.promises import inherits
 
 if TYPE_CHECKING:
@@ -75,12 +75,7 @@ class Promises:
 
     def matched(self, pods: Iterable[Pod]) -> Mapping[str, Promise]:
         """What these pods may inherit together, by pod: no two of them the same."""
-        found: dict[str, Promise] = {}
-        for pod in pods:
-            free = (promise for promise in self._meant_for(pod) if promise not in found.values())
-            if (promise := next(free, None)) is not None:
-                found[pod.key] = promise
-        return found
+        return {pod.key: promise for pod, promise in self._dealt(pods)}
 
     def assign(self, pod: Pod, node: str) -> None:
         """A pod was let through to this node: what is promised there is its own from now on, if it inherits it."""
@@ -92,13 +87,34 @@ class Promises:
 
     def shares_of(self, pods: Iterable[Pod]) -> Iterable[Share]:
         """What of `use` is for these pods, as far as they wait: nobody takes two, and no two take one."""
-        found: dict[tuple[str, str], Share] = {}
+        waiting = (pod for pod in pods if pod.state is State.PENDING)
+        names = (_name(promise) for _, promise in self._dealt(waiting))
+        return [self._shares[name] for name in names if name in self._counted]
+
+    def _dealt(self, pods: Iterable[Pod]) -> Iterator[tuple[Pod, Promise]]:
+        """These pods with what each may inherit, no two the same; each list of promises is gone through once."""
+        dealt: set[tuple[str, str]] = set()
+        own = {pod: name for name, pod in self._claimed.items()}
+        free: dict[tuple[str, str, Shape], Iterator[Promise]] = {}
         for pod in pods:
-            names = map(_name, self._meant_for(pod)) if pod.state is State.PENDING else ()
-            name = next((name for name in names if name in self._counted and name not in found), None)
-            if name is not None:
-                found[name] = self._shares[name]
-        return found.values()
+            kind = (pod.owner, self._queue_of(pod), pod.shape)
+            left = free.setdefault(kind, iter(self._by_owner.get(pod.owner, ()) if pod.owner else ()))
+            for promise in self._first(pod, own.get(pod.key), left):
+                if _name(promise) not in dealt:
+                    dealt.add(_name(promise))
+                    yield pod, promise
+                    break
+
+    def _first(self, pod: Pod, own: tuple[str, str] | None, left: Iterator[Promise]) -> Iterator[Promise]:
+        """What a pod may inherit: by its name, what it was let through to, then what is left for those like it."""
+        queue, named = self._queue_of(pod), self._by_pod.get(pod.key)
+        if named is not None and inherits(named, pod, queue):
+            yield named
+            return
+        if own is not None:
+            yield from (promise for promise in self._by_owner.get(pod.owner, ()) if _name(promise) == own)
+            return
+        yield from (promise for promise in left if inherits(promise, pod, queue) and self._heir(promise) is None)
 
     def _meant_for(self, pod: Pod) -> Iterator[Promise]:
         """What a waiting pod may inherit."""
@@ -130,9 +146,8 @@ class Promises:
 
     def _heirs_that_count(self, promise: Promise) -> Iterator["Entry"]:
         """Those who have a place, be it the promised one, and count in their queue."""
-        for key in (promise.pod, self._claimed.get(_name(promise), "")):
-            entry = self._entries.get(key)
-            if entry is not None and (entry.reservation is not None or entry.seen.pod.active):
+        for entry in self._heirs(promise):
+            if entry.reservation is not None or entry.seen.pod.active:
                 yield entry
 
     def _count(self, promise: Promise) -> None:
@@ -147,11 +162,15 @@ class Promises:
 
     def _heir(self, promise: Promise) -> str | None:
         """The waiting pod that the promise is for."""
+        waiting = (entry.seen.pod for entry in self._heirs(promise) if entry.seen.pod.state is State.PENDING)
+        return next((pod.key for pod in waiting), None)
+
+    def _heirs(self, promise: Promise) -> Iterator["Entry"]:
+        """The pod that is named, and the one to which the promise was assigned, as far as they inherit it."""
         for key in (promise.pod, self._claimed.get(_name(promise), "")):
             entry = self._entries.get(key)
-            if entry is not None and entry.seen.pod.state == "Pending":
-                return key
-        return None
+            if entry is not None and inherits(promise, entry.seen.pod, self._queue_of(entry.seen.pod)):
+                yield entry
 
 
 def _name(promise: Promise) -> tuple[str, str]:

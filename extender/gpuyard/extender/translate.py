@@ -9,6 +9,7 @@ preemptibility of a workload: what pods or a PodGroup say later counts again onc
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from gpuyard.engine.kube import gangs, placed, pods, workloads
@@ -28,6 +29,8 @@ from msgspec.structs import replace
 LONGEST = 300
 """Characters of what is wrong with a pod: it becomes part of a condition, once per cause."""
 
+
+_NO_PODS: AbstractSet[str] = frozenset()
 
 ENDED = frozenset({"Succeeded", "Failed"})
 """The phases of a pod that holds nothing any more."""
@@ -64,6 +67,8 @@ class Translator:
         self._teams: dict[str, dict[str, Pod]] = {}
         self._said: dict[str, dict[str, Said]] = {}
         self._team_of: dict[str, str] = {}
+        self._least: dict[str, int] = {}
+        """The minimum of the workload of each pod, as far as no PodGroup says it."""
         self._placed: dict[str, set[str]] = {}
         """The pods of each workload that have a node."""
         self._fixed: dict[str, workloads.Claim] = {}
@@ -85,10 +90,10 @@ class Translator:
         """All objects have been seen once: from now on what counts of workloads with placed pods is fixed."""
         self._is_settled = True
         for team in self._placed:
-            self._fix(team)
+            self._fixed[team] = self._claim(team, self._said[team], Complaints())
 
     def _fix(self, team: str) -> None:
-        """Fix what counts of a workload while some of its pods have a node."""
+        """Fix what counts of a workload while some of its pods have a node: what it says when the first one gets it."""
         if not self._placed.get(team):
             self._fixed.pop(team, None)
         elif self._is_settled and team not in self._fixed:
@@ -140,9 +145,7 @@ class Translator:
     def _anew(self, keys: Iterable[str]) -> list[Sighting]:
         found = [self._pods[key] for key in keys]
         for pod in found:
-            left = self._leave(pod.metadata.key)
-            self._join(pod)
-            self._fix(left)
+            self._change_team(pod)
         return self._all(found)
 
     def put_pod(self, seen: Pod) -> Sighting:
@@ -151,13 +154,11 @@ class Translator:
         before = self._pods.get(key)
         if before is not None and before.metadata.uid == seen.metadata.uid:
             seen = self._as_placed(seen, before)
-            left = self._leave(key)
         else:
-            left = self.drop_pod(key)
+            self.drop_pod(key)
         self._pods[key] = seen
         self.owners.add(seen)
-        self._join(seen)
-        self._fix(left)
+        self._change_team(seen)
         self._note_eviction(seen)
         return self.sight(seen)
 
@@ -179,13 +180,18 @@ class Translator:
             at = read(moment, seen.evicted, "status.conditions", Complaints(), 0)
             self._evicted[team] = max(at, self._evicted.get(team, 0))
 
-    def _join(self, seen: Pod) -> None:
-        """Count a pod among those of its workload."""
+    def _change_team(self, seen: Pod) -> None:
+        """Count a pod among those of its workload, which may be another one by now."""
+        team, least = self._team(seen, Complaints())
+        left = self._leave(seen.metadata.key)
+        self._join(seen, team, least)
+        self._fix(left)
+
+    def _join(self, seen: Pod, team: str, least: int) -> None:
         key = seen.metadata.key
-        team, _ = self._team(seen, Complaints())
         self._teams.setdefault(team, {})[key] = seen
         self._said.setdefault(team, {})[key] = self._says(seen, Complaints())
-        self._team_of[key] = team
+        self._team_of[key], self._least[key] = team, least
         if _holds(seen):
             self._placed.setdefault(team, set()).add(key)
         self._fix(team)
@@ -209,18 +215,17 @@ class Translator:
                 covered.setdefault(name, set()).add(pod.key)
         return [self.budget_index.budget(name, pods) for name, pods in covered.items()]
 
-    def drop_pod(self, key: str) -> str:
-        """A pod is gone: from which workload."""
+    def drop_pod(self, key: str) -> None:
+        """A pod is gone."""
         seen = self._pods.pop(key, None)
         if seen is not None:
             self.owners.drop(seen)
         self.altered.pop(key, None)
-        left = self._leave(key)
-        self._fix(left)
-        return left
+        self._fix(self._leave(key))
 
     def _leave(self, key: str) -> str:
         team = self._team_of.pop(key, "")
+        self._least.pop(key, None)
         for by_team in (self._teams, self._said):
             members = by_team.get(team, {})
             members.pop(key, None)
@@ -238,7 +243,7 @@ class Translator:
             self._evicted.pop(team, None)
 
     def sight(self, seen: Pod) -> Sighting:
-        """What a pod means that a watch or a call shows."""
+        """What a pod means that the watch shows."""
         complain = Complaints()
         team, least = self._team(seen, complain)
         pod = pods.pod(seen, team, 0, complain)
@@ -269,25 +274,52 @@ class Translator:
         return own in classes or self._team_of[seen.metadata.key] in self._groups
 
     def _team(self, seen: Pod, complain: Complaints) -> tuple[str, int]:
-        return workloads.workload_key(seen, self.owners.known, self._groups, complain)
+        """The workload of a pod, with its minimum; a pod that has a node stays in the one in which it was started."""
+        key = seen.metadata.key
+        team, least = workloads.workload_key(seen, self.owners.known, self._groups, complain)
+        known = self._team_of.get(key, team)
+        if self._is_settled and known != team and key in self._placed.get(known, _NO_PODS):
+            return known, self._least[key]
+        return team, least
 
     def _workload(self, key: str, least: int, seen: Pod, complain: Complaints) -> Workload:
         group, own = self._groups.get(key), seen.metadata.key
         said = self._said.get(key, {}) | {own: self._says(seen, complain)}
         ages = [one.created for one in said.values()] if group is None else [created(group, 0, complain)]
-        claim = workloads.merged(self._claims(key, said, complain))
+        claim = self._claim(key, said, complain)
+        if key in self._fixed and own not in self._placed.get(key, _NO_PODS):
+            self._compare(key, said[own].claim, complain)
         made = workloads.workload(
             key,
-            [workloads.fixed(claim, self._fixed[key]) if key in self._fixed else claim],
+            [claim],
             gangs.gang(group, complain) if group is not None else Gang(minimum=least),
             default_queue=self._settings.default_queue,
             created=min(ages),
         )
         return replace(made, last_evicted=self._evicted[key]) if key in self._evicted else made
 
+    def _claim(self, key: str, said: Mapping[str, Said], complain: Complaints) -> workloads.Claim:
+        """What a workload says, with what is fixed of it."""
+        claims = self._claims(key, said, complain)
+        if key in self._fixed:
+            return workloads.fixed(workloads.merged(claims), self._fixed[key])
+        placed_ones = len(self._placed.get(key, _NO_PODS))
+        return workloads.together(claims, placed_ones + (key in self._groups) if placed_ones else 0)
+
+    def _compare(self, key: str, own: workloads.Claim, complain: Complaints) -> None:
+        """Complain of a waiting pod that says another queue than the one in which pods of its workload run."""
+        group = self._groups.get(key)
+        said = [workloads.group_claim(group, self._known, Complaints()), own] if group is not None else [own]
+        queue, runs_in = workloads.merged(said).named_queue, self._fixed[key].named_queue
+        if queue and runs_in and queue != runs_in:
+            why = f"pods of {key} run in queue {runs_in}; one in queue {queue} starts when none of them has a node"
+            complain(f"metadata.labels.{workloads.QUEUE}", why)
+
     def _claims(self, key: str, said: Mapping[str, Said], complain: Complain) -> list[workloads.Claim]:
-        """What the PodGroup of a workload, if there is one, and its pods say."""
-        group, claims = self._groups.get(key), [said[name].claim for name in sorted(said)]
+        """What the PodGroup of a workload, if there is one, and its pods say: those first that have a node."""
+        first = self._placed.get(key, _NO_PODS)
+        names = sorted(said, key=lambda name: (name not in first, name))
+        group, claims = self._groups.get(key), [said[name].claim for name in names]
         return claims if group is None else [workloads.group_claim(group, self._known, complain), *claims]
 
     def _says(self, seen: Pod, complain: Complaints) -> Said:

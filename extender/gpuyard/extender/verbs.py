@@ -268,9 +268,9 @@ class Verbs:
         asked = self._asked(seen, (node,))
         if refused := self._refusal(asked.snapshot, seen):
             return refused.sentence
-        if not Space(asked.snapshot, self._ledger, seen.pod).has_room(node):
-            return f"node {node} has no room for it any more"
-        return ""
+        space, governed = Space(asked.snapshot, self._ledger, seen.pod), seen.workload and seen.workload.governed
+        has_room = space.has_room(node) if governed else space.fits(node)
+        return "" if has_room else f"node {node} has no room for it any more"
 
     def _once_seen(self, pod: AskedPod, answer: Callable[[Sighting | None], A]) -> A | Awaitable[A]:
         """Answer by what the watch shows of a pod: at once, or after a moment where the caller knows more."""

@@ -20,7 +20,7 @@ from gpuyard.engine.result import Reason
 from gpuyard.engine.settings import Settings
 from gpuyard.engine.snapshot import Snapshot
 from gpuyard.extender.gatekeeper import Gatekeeper
-from gpuyard.extender.ledger import Ledger
+from gpuyard.extender.ledger import NOT_SEEN_YET, Ledger
 from gpuyard.extender.ranking import best
 from gpuyard.extender.space import Space
 from msgspec.structs import replace
@@ -90,6 +90,10 @@ class Waker:
         ]
         for pod in sorted(found, key=lambda pod: (pod.key not in called, *_rank(snapshot, pod))):
             await asyncio.sleep(0)
+            if asleep.get(pod.key) == NOT_SEEN_YET:
+                # Its condition says that it was not seen: whatever holds it up by now, it shall say that.
+                yield pod
+                continue
             workload = snapshot.workloads.get(pod.workload)
             if workload is None or not (pod.key in called or self._has_room(snapshot, pod, asleep[pod.key])):
                 continue

@@ -304,3 +304,12 @@ def test_a_stranger_with_the_name_of_a_gang_stays_alone() -> None:
 
 def test_nothing_is_an_empty_cluster() -> None:
     assert assemble([], Settings()).snapshot.pods == {}
+
+
+@pytest.mark.row("X-12", case="restart")
+def test_what_pods_with_a_node_say_of_their_workload_counts_before_what_waiting_ones_say() -> None:
+    waiting = pod("a", queue="team-b", notes=IN_GANG, labels={"kai.scheduler/preemptibility": "non-preemptible"})
+    running = pod("b", queue="team-a", notes=IN_GANG, on="node-1")
+    snapshot = reading(node(), queue(), queue("team-b"), waiting, running).snapshot
+    gang = snapshot.workloads["default/gang"]
+    assert (gang.queue, gang.preemptible) == ("team-a", True)

@@ -2,7 +2,7 @@
 
 import pytest
 from gpuyard.engine.kube import objects
-from gpuyard.engine.kube.placed import FIXED_ANNOTATIONS, FIXED_LABELS, as_placed, has_node
+from gpuyard.engine.kube.placed import FIXED_LABELS, as_placed, has_node
 
 QUEUE = "kai.scheduler/queue"
 
@@ -63,13 +63,3 @@ def test_a_shared_gpu_may_be_named_later_and_then_stays() -> None:
     named = pod({"runai-gpu-group": "g1"})
     assert as_placed(named, pod()) == (named, ())
     assert kept(pod({"runai-gpu-group/g2": "g2"}), named)[0] == {"runai-gpu-group": "g1"}
-
-
-def test_the_annotations_that_count_are_known_by_their_names() -> None:
-    assert {
-        "pod-group-name",
-        "gpu-fraction",
-        "gpu-memory",
-        "gpu-fraction-num-devices",
-        "kai.scheduler/batch-min-member",
-    } == FIXED_ANNOTATIONS

@@ -11,6 +11,7 @@ from gpuyard.engine.kube.workloads import (
     group_claim,
     merged,
     pod_claim,
+    together,
     two_queues,
     workload,
     workload_key,
@@ -168,3 +169,15 @@ def test_of_a_fixed_claim_only_who_pays_and_who_may_be_evicted_stays() -> None:
     assert fixed(now, then) == Claim(
         queue="a", priority_class="train", priority=50, preemptible=True, display="new", staleness_grace=7
     )
+
+
+def test_what_pods_with_a_node_leave_unsaid_is_not_for_waiting_ones_to_say() -> None:
+    placed, waiting = Claim(queue="a"), Claim(queue="b", preemptible=False, priority=100, display="shown")
+    assert together([placed, waiting], 1) == Claim(queue="a", display="shown")
+    assert together([placed, waiting], 0) == Claim(queue="a", preemptible=False, priority=100, display="shown")
+    assert together([placed], 1) == placed
+
+
+def test_a_claim_that_named_no_queue_then_may_name_one_later() -> None:
+    then = Claim(priority_class="train", priority=50)
+    assert fixed(Claim(queue="b", priority=100), then) == Claim(queue="b", priority_class="train", priority=50)

@@ -228,6 +228,20 @@ async def test_of_a_pod_with_volumes_kube_scheduler_is_heard_before_anybody_is_e
     assert stage.evicted() == ["new"]
 
 
+@pytest.mark.row("X-08", case="evict")
+@pytest.mark.parametrize(("known", "evicted"), [(True, ["new"]), (False, [])])
+async def test_that_a_call_named_a_pod_with_volumes_is_a_reason_to_evict_only_where_callers_are_known(
+    *, known: bool, evicted: list[str]
+) -> None:
+    stage = Stage(node("n1"), queue("lent", quota=4), queue("own", quota=4), OLD, NEW)
+    stage.bench.ledger.callers_are_known = known
+    stage.submit(pod("claim", "own", 4, volumes=CLAIMS))
+    stage.bench.ledger.offer(stage.bench.ledger.entries["ns/claim"].seen.pod, ["n1"], stage.bench.now)
+    await stage.look()
+    await stage.look()
+    assert stage.evicted() == evicted
+
+
 async def test_one_that_no_eviction_helps_holds_up_nobody_else() -> None:
     stage = Stage(node("n1"), queue("lent", quota=4), queue("own", quota=4), OLD, NEW)
     stage.submit(pod("claim", "own", 4, verdict=NO_VOLUME), pod("next", "own", 4, verdict=NO_ROOM))

@@ -29,6 +29,7 @@ from gpuyard.engine.kube.workloads import (
     apart,
     group_claim,
     ranked,
+    together,
     two_queues,
     workload,
     workload_key,
@@ -240,7 +241,8 @@ class _Assembly:
 
     def _claims(self, team: "_Team") -> list[Claim]:
         claims = []
-        for one in team:
+        # What pods with a node say comes first: they count in that queue already.
+        for one in sorted(team, key=lambda one: not one.object.pod.holds) if len(team) > 1 else team:
             self._at = one
             claims.append(self._ranked(one.object.claim))
         return claims
@@ -259,10 +261,11 @@ class _Assembly:
         self._at = self._given[objects.PodGroup][key]
         claims.insert(0, group_claim(seen, self._classes, self._complain))
         self._warn_of_queues(claims)
+        standing = _placed(team)
         stale = "metadata.annotations.kai.scheduler/stale-podgroup-timestamp"
         return workload(
             key,
-            claims,
+            [together(claims, standing + 1 if standing else 0)],
             gang(seen, self._complain),
             default_queue=self._settings.default_queue,
             created=created(seen, self._now, self._complain),
@@ -278,7 +281,7 @@ class _Assembly:
             self._warn(f"its PodGroup {key} is not given: counted as a gang with a minimum of {least}")
         return workload(
             key,
-            claims,
+            [together(claims, _placed(team))],
             model.ALONE if least == 1 else model.Gang(minimum=least),
             default_queue=self._settings.default_queue,
             created=min(map(self._born, team)) if len(team) > 1 else self._born(team[0]),
@@ -324,6 +327,11 @@ class _Assembly:
                     self._complain("spec.topologyConstraint", f"{level!r} is no level of Topology {wants.topology}")
         for part in of.parts:
             self._check_topology(part, topologies)
+
+
+def _placed(team: "_Team") -> int:
+    """How many pods of a workload have a node."""
+    return sum(one.object.pod.holds for one in team)
 
 
 def _key(seen: objects.Object) -> str:

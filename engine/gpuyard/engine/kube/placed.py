@@ -7,19 +7,21 @@ through with. The overlay `admission` refuses such edits, so that an extender th
 from typing import TypeVar
 
 from gpuyard.engine.kube import objects
+from gpuyard.engine.kube.gangs import LWS_INDEX, LWS_NAME
 from gpuyard.engine.kube.meta import NO_META, NO_NOTES
-from gpuyard.engine.kube.pods import GPU_GROUP, SUB_GROUP
+from gpuyard.engine.kube.pods import GPU_GROUP, LEADERS, SUB_GROUP, TASK_PRIORITY
 from gpuyard.engine.kube.workloads import PREEMPTIBILITY, PRIORITY_CLASS, QUEUE, RUNAI_QUEUE
 from gpuyard.engine.model import NO_LABELS, Labels
 from msgspec.structs import fields, replace
 
 P = TypeVar("P", bound=objects.Pod)
 
-FIXED_LABELS = frozenset({QUEUE, RUNAI_QUEUE, PREEMPTIBILITY, PRIORITY_CLASS, SUB_GROUP})
+FIXED_LABELS = frozenset({QUEUE, RUNAI_QUEUE, PREEMPTIBILITY, PRIORITY_CLASS, SUB_GROUP, TASK_PRIORITY})
+FIXED_LABELS |= {LWS_NAME, LWS_INDEX, *(key for key, _ in LEADERS)}
 """Labels that count in a queue or a gang; those of `runai-gpu-group` are fixed beside them, by their beginning."""
 
-FIXED_NOTES = ("pod_group", "gpu_fraction", "gpu_memory", "num_devices", "batch_minimum")
-"""The fields of the annotations that count so."""
+FIXED_NOTES = tuple(one.name for one in fields(objects.Notes) if one.name != "display")
+"""The fields of the annotations that count so: all that are read, but the name that is shown to people."""
 
 FIXED_ANNOTATIONS = frozenset(one.encode_name for one in fields(objects.Notes) if one.name in FIXED_NOTES)
 """The same as they are spelt in Kubernetes."""

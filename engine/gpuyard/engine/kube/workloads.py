@@ -195,12 +195,25 @@ def merged(claims: Sequence[Claim]) -> Claim:
     )
 
 
+def together(claims: Sequence[Claim], standing: int) -> Claim:
+    """One claim of several, of which the first `standing` are the PodGroup's and those of pods that have a node.
+
+    What decides which queue pays is theirs to say, even where they say nothing; 0: no pod has a node.
+    """
+    said = merged(claims)
+    return fixed(said, merged(claims[:standing])) if 0 < standing < len(claims) else said
+
+
 def fixed(claim: Claim, then: Claim) -> Claim:
-    """A claim with what decides who pays and who may be evicted as it was then."""
+    """A claim with what decides which queue pays and which pods may be evicted as it was then.
+
+    A workload that named no queue then may name one later: it counted nowhere.
+    """
+    paying = then if then.named_queue else claim
     return replace(
         claim,
-        queue=then.queue,
-        runai_queue=then.runai_queue,
+        queue=paying.queue,
+        runai_queue=paying.runai_queue,
         priority_class=then.priority_class,
         priority=then.priority,
         preemptible=then.preemptible,
