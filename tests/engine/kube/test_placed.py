@@ -2,7 +2,7 @@
 
 import pytest
 from gpuyard.engine.kube import objects
-from gpuyard.engine.kube.placed import FIXED_ANNOTATIONS, FIXED_LABELS, as_placed, has_node
+from gpuyard.engine.kube.placed import FIXED_LABELS, as_placed, has_node
 
 QUEUE = "kai.scheduler/queue"
 
@@ -47,11 +47,10 @@ def test_an_annotation_that_counts_is_kept_and_others_are_as_they_are() -> None:
     assert changed == ("gpu-fraction",)
 
 
-def test_owners_are_kept() -> None:
-    assert kept(pod(owner="other"), pod(owner="job"))[2:] == (
-        [objects.Owner(kind="Job", name="job")],
-        ("ownerReferences",),
-    )
+@pytest.mark.parametrize("now", ["other", ""])
+def test_owners_are_kept_and_not_named_since_controllers_adopt_and_release_pods(now: str) -> None:
+    assert kept(pod(owner=now), pod(owner="job"))[2:] == ([objects.Owner(kind="Job", name="job")], ())
+    assert kept(pod(), pod(owner="job"))[2:] == ([objects.Owner(kind="Job", name="job")], ())
 
 
 def test_other_labels_are_as_they_are() -> None:
@@ -63,13 +62,3 @@ def test_a_shared_gpu_may_be_named_later_and_then_stays() -> None:
     named = pod({"runai-gpu-group": "g1"})
     assert as_placed(named, pod()) == (named, ())
     assert kept(pod({"runai-gpu-group/g2": "g2"}), named)[0] == {"runai-gpu-group": "g1"}
-
-
-def test_the_annotations_that_count_are_known_by_their_names() -> None:
-    assert {
-        "pod-group-name",
-        "gpu-fraction",
-        "gpu-memory",
-        "gpu-fraction-num-devices",
-        "kai.scheduler/batch-min-member",
-    } == FIXED_ANNOTATIONS
