@@ -50,7 +50,6 @@ def test_an_annotation_that_counts_is_kept_and_others_are_as_they_are() -> None:
 @pytest.mark.parametrize("now", ["other", ""])
 def test_owners_are_kept_and_not_named_since_controllers_adopt_and_release_pods(now: str) -> None:
     assert kept(pod(owner=now), pod(owner="job"))[2:] == ([objects.Owner(kind="Job", name="job")], ())
-    assert kept(pod(), pod(owner="job"))[2:] == ([objects.Owner(kind="Job", name="job")], ())
 
 
 def test_other_labels_are_as_they_are() -> None:
