@@ -89,8 +89,12 @@ class Moving(Api):
     def __init__(self) -> None:
         super().__init__()
         self.said: list[str] = []
+        self.listed: list[Json] = []
+        """The ControllerRevisions of the first look, where they have changed since."""
 
     async def items(self, address: Address, _: object = None) -> list[Json]:
+        if self.listed and address.path == CONTROLLER_REVISIONS.within().path:
+            return self.listed
         if ("list", address.path) in self.errors:
             raise self.errors["list", address.path]
         kind = "/" + address.path.rpartition("/")[2]
@@ -108,6 +112,10 @@ class Moving(Api):
     def finished(self) -> list[str]:
         removal = Removal(self, self.said.append)  # type: ignore[arg-type]
         return asyncio.run(removal._finish_moves())
+
+    def finished_from(self, *listed: Json) -> list[str]:
+        self.listed = [*listed]
+        return self.finished()
 
     def pods(self) -> list[str]:
         return [path.rpartition("/")[2] for path in self.objects if "/pods/" in path]
@@ -157,6 +165,22 @@ def test_without_plans_nothing_is_created(without: str) -> None:
         cluster.objects[PLANS.named("plan-a").path]["spec"] = {"phase": 7}
     assert cluster.finished() == [refused("a")]
     assert cluster.pods() == []
+
+
+@pytest.mark.parametrize("change", ["replaced", "deleted"])
+def test_what_is_changed_after_the_first_look_is_a_problem(change: str) -> None:
+    cluster = Moving()
+    cluster.moved("a")
+    path = CONTROLLER_REVISIONS.named("gpuyard-move-a", "ns").path
+    seen = cluster.objects[path]
+    if change == "replaced":
+        cluster.objects[path] = seen | {"data": {"spec": {"hostPID": True}}}
+    else:
+        del cluster.objects[path]
+    [left] = cluster.finished_from(seen)
+    lost = "pod ns/a was being moved and cannot be created: somebody has deleted ControllerRevision ns/gpuyard-move-a"
+    assert left.startswith(refused("a") if change == "replaced" else lost)
+    assert (cluster.pods(), cluster.said) == ([], [])
 
 
 def test_a_pod_that_the_api_server_refuses_is_told_and_the_others_go_on() -> None:

@@ -85,13 +85,14 @@ items:
 
 
 def set_up(name: str) -> Cluster:
-    """A sandbox with the extender's objects and the policies; the pod `placed` has a node."""
+    """A sandbox with the extender's objects, its right to create moved pods, and the policies; `placed` has a node."""
     made = up(Spec(name=name, nodes=1, gpus=4))
     made.kubectl("apply", "--validate=strict", "-k", str(MANIFESTS / "overlays" / "default-scheduler"))
     made.kubectl("wait", "--for=condition=established", "--timeout=60s", "crd", "--all")
     made.kubectl("apply", "-f", "-", stdin=RIGHTS)
     made.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=60s", "--namespace", NAMESPACE)
-    made.kubectl("apply", "--validate=strict", "-k", str(MANIFESTS / "overlays" / "admission"))
+    for overlay in ("move-bare-pods", "admission"):
+        made.kubectl("apply", "--validate=strict", "-k", str(MANIFESTS / "overlays" / overlay))
     create(made, named(pod("a", gpus=1), "placed"), named(group("a"), "standing"))
     wait_for_node(made, "placed")
     eventually(lambda: in_force(made), within=120)

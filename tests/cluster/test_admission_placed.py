@@ -232,7 +232,7 @@ def test_a_pod_group_keeps_its_queue_priority_and_preemptibility(cluster: Cluste
     said = unchangeable(cluster, f"{GROUP}/whole", {"spec": {field: OTHERS[field]}})
     assert (
         f"spec.{field} of PodGroup team-a/whole may not be added, changed or removed, because its running pods count "
-        "by it; delete the PodGroup and create it again with the values that it should have"
+        "by it; end its pods, then delete the PodGroup and create it again with the values that it should have"
     ) in said
 
 

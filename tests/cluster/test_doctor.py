@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from gpuyard.cli.alterations import COUNTED
 from gpuyard.cli.rights import rights
 from gpuyard.common import tokens
 from gpuyard.sandbox.demo.stage import EXTENDER, extender_port, set_up, start_extender
@@ -96,7 +97,8 @@ def one(found: dict[str, list[Json]], check: str) -> tuple[str, str]:
 def test_where_all_is_well_each_check_says_so(yard: Yard) -> None:
     told = doctor(yard.cluster)
     assert {each["status"] for found in told.values() for each in found} == {"ok"}
-    assert len(told) == 10
+    assert len(told) == 11
+    assert one(told, COUNTED)[1] == "no running pod has other keys than those it is counted with"
     assert one(told, "queues and pods can be read")[1] == "1 queues, 1 pods"
     assert one(told, "nodes offer their GPUs")[1] == "32 GPUs on 4 nodes"
 

@@ -47,7 +47,7 @@ def test_a_forged_word_on_a_real_pod_evicts_no_pod_and_starts_none(yard: Yard) -
 
     yard.rests(nothing_follows, WHILE, "whoever runs goes on, the intruder waits")
     assert not list(yard.audit("create", "pods", subresource="eviction"))
-    assert "limit of 0" in yard.verdicts()["intruder"]
+    assert "intruder" in yard.verdicts()
 
 
 @pytest.mark.row("X-01")

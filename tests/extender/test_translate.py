@@ -235,7 +235,15 @@ def test_a_running_member_that_leaves_its_gang_by_label_or_owner_stays_in_it() -
     left = pod("a", on="n1")
     left["metadata"]["ownerReferences"] = [owner]
     assert of.put_pod(typed(left)).pod.workload == "ns/g"
-    assert of.altered == {"ns/a": ("pod-group-name", "ownerReferences")}
+    assert of.altered == {"ns/a": ("pod-group-name",)}
+
+
+def test_a_running_pod_that_a_controller_adopts_counts_as_altered_in_nothing() -> None:
+    of = settled(pod("p", "team", on="n1"))
+    adopted = pod("p", "team", on="n1")
+    adopted["metadata"]["ownerReferences"] = [{"kind": "ReplicaSet", "name": "r", "uid": "r", "controller": True}]
+    assert of.put_pod(typed(adopted)).pod.owner == ""
+    assert not of.altered
 
 
 def test_a_pod_without_a_node_may_still_be_edited() -> None:
@@ -256,6 +264,13 @@ def test_an_alteration_that_is_taken_back_or_whose_pod_is_gone_is_forgotten() ->
         of.put_pod(typed(pod(name, "other", on="n1")))
     of.put_pod(typed(pod("p", "team", on="n1")))
     of.drop_pod("ns/q")
+    assert not of.altered
+
+
+def test_an_alteration_is_forgotten_when_its_pod_has_ended() -> None:
+    of = settled(pod("p", "team", on="n1"))
+    of.put_pod(typed(pod("p", "other", on="n1")))
+    of.put_pod(typed(pod("p", "other", on="n1", phase="Failed")))
     assert not of.altered
 
 

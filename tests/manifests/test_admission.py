@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 import yaml
-from gpuyard.engine.kube.placed import FIXED_ANNOTATIONS, FIXED_LABELS
+from gpuyard.engine.kube.objects import Notes
+from gpuyard.engine.kube.placed import FIXED_LABELS, FIXED_NOTES
 from gpuyard.engine.kube.pods import GPU_GROUP
 from gpuyard.engine.kube.workloads import CLASSES
 from gpuyard.sandbox.rendering import MANIFESTS
+from msgspec.structs import fields
 
 from tests.manifests.keys import ANNOTATIONS, GROUP_FIELDS, GROUP_LABELS, LABELS
 
@@ -54,7 +56,9 @@ def test_the_keys_of_the_engine_are_found(key: str) -> None:
 @pytest.mark.row("X-60")
 def test_all_that_the_extender_fixes_is_protected_so_that_a_restart_finds_the_same() -> None:
     assert set(listed("gpuyard-placed-pods", "labels")) == FIXED_LABELS | {GPU_GROUP}
-    assert set(listed("gpuyard-placed-pods", "annotations")) == FIXED_ANNOTATIONS
+    fixed = {one.encode_name for one in fields(Notes) if one.name in FIXED_NOTES}
+    assert len(fixed) == len(FIXED_NOTES)
+    assert set(listed("gpuyard-placed-pods", "annotations")) == fixed
 
 
 def test_every_policy_is_bound_and_denies() -> None:

@@ -163,17 +163,25 @@ class Removal:
     async def _finish_move(self, revision: Json, moves: Mapping[str, _Move]) -> str:
         meta = revision["metadata"]
         what, move = f"ControllerRevision {meta['namespace']}/{meta['name']}", moves.get(meta["uid"])
+        forged = f"{what} is not what a plan says was kept of a pod: no pod is created from it; look at it, delete it"
         if move is None or not is_genuine(revision, move.kept):
-            return f"{what} is not what a plan says was kept of a pod: no pod is created from it; look at it, delete it"
+            return forged
+        found = Found.LEAVING
 
         async def back() -> bool:
-            return await bring_back(self._client, move.pod, move.kept) is not Found.LEAVING
+            nonlocal found
+            found = await bring_back(self._client, move.pod, move.kept)
+            return found is not Found.LEAVING
 
         try:
             if not await self._until(back):
                 return f"pod {move.pod} should have been moved and does not end; {what} keeps its spec"
         except ApiError as error:
             return f"pod {move.pod} was being moved and cannot be created: {error.message}; {what} keeps its spec"
+        if found is Found.FORGED:
+            return forged
+        if found is Found.LOST:
+            return f"pod {move.pod} was being moved and cannot be created: somebody has deleted {what}, with its spec"
         self._say(f"pod {move.pod} was being moved, and is there again")
         return ""
 

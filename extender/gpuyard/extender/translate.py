@@ -167,7 +167,7 @@ class Translator:
         if not placed.has_node(before):
             return seen
         kept, changed = placed.as_placed(seen, before)
-        if changed:
+        if changed and _holds(seen):
             self.altered[seen.metadata.key] = changed
         else:
             self.altered.pop(seen.metadata.key, None)

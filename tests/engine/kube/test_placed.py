@@ -47,11 +47,9 @@ def test_an_annotation_that_counts_is_kept_and_others_are_as_they_are() -> None:
     assert changed == ("gpu-fraction",)
 
 
-def test_owners_are_kept() -> None:
-    assert kept(pod(owner="other"), pod(owner="job"))[2:] == (
-        [objects.Owner(kind="Job", name="job")],
-        ("ownerReferences",),
-    )
+@pytest.mark.parametrize("now", ["other", ""])
+def test_owners_are_kept_and_not_named_since_controllers_adopt_and_release_pods(now: str) -> None:
+    assert kept(pod(owner=now), pod(owner="job"))[2:] == ([objects.Owner(kind="Job", name="job")], ())
 
 
 def test_other_labels_are_as_they_are() -> None:

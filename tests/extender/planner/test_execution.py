@@ -365,6 +365,70 @@ async def test_a_deleted_revision_is_told_once_and_does_not_end_the_plan() -> No
     assert act.run.plan.runs
 
 
+async def earlier(*more: Place) -> Act:
+    """A move halfway, with the plan as an earlier version wrote it: it does not say what was kept."""
+    act = moving(*more)
+    await act.step()
+    act.gone("b")
+    act.restarts(act.run.plan.with_status(kept=()))
+    act.ear.heard.clear()
+    return act
+
+
+async def test_a_pod_that_was_on_the_move_in_an_upgrade_is_refused_with_the_remedy() -> None:
+    act = await earlier()
+    await act.step(after=1)
+    why = (
+        "ns/b is not created again: the plan, perhaps of an earlier version, does not say what was kept of it; "
+        "look at ControllerRevision gpuyard-move-b, then create the pod from it, or delete it"
+    )
+    assert act.ear.heard == [f"ns/b refused: {why}", "reclaim-1 withdrawn"]
+    assert (f"{PODS}/b" in act.api.objects, act.is_kept("b")) == (False, True)
+    assert act.state == f"Impossible: {why}"
+
+
+async def test_of_a_pod_that_is_back_after_an_upgrade_nothing_is_refused() -> None:
+    act = await earlier()
+    act.stands("b", "n2", uid="new")
+    await act.step(after=1)
+    assert act.ear.heard == []
+
+
+async def test_a_pod_whose_owner_creates_it_again_is_not_looked_for() -> None:
+    of = plan(victim("b"), places=[place("a"), place("b", "n2", owner="job")], evicted=["b"])
+    act = Act(of, pod("a"))
+    act.api.put(f"{KEPT}/gpuyard-move-b", {"metadata": {"uid": "other"}})
+    await act.step()
+    assert act.ear.heard == []
+
+
+async def test_a_pod_that_loses_its_owner_before_its_eviction_is_accepted_is_kept_and_created_again() -> None:
+    act = moving()
+    meta = act.api.objects[f"{PODS}/b"]["metadata"]
+    meta["ownerReferences"] = [{"uid": "job"}]
+    act.refuse("b")
+    await act.step()
+    del meta["ownerReferences"], act.api.errors["create", f"{PODS}/b/eviction"]
+    await act.step(after=DELAYS[0])
+    act.gone("b")
+    await act.step(after=1)
+    assert act.ear.heard == ["ns/b evicted", "ns/b moved to n2"]
+
+
+async def test_where_revisions_may_not_be_read_people_are_told_when_the_pod_stays_away() -> None:
+    act = await earlier()
+    act.api.errors["get", f"{KEPT}/gpuyard-move-b"] = FORBIDDEN
+    await act.step()
+    await act.step(after=PATIENCE - 1)
+    assert act.ear.heard == [], "a StatefulSet may create it again"
+    for _ in range(2):
+        await act.step(after=1)
+    why = "the extender may not read ControllerRevisions; if there is ControllerRevision gpuyard-move-b, create the pod"
+    (heard,) = act.ear.heard
+    assert why in heard
+    assert act.run.plan.runs
+
+
 async def test_after_a_restart_nothing_is_missed_of_a_pod_that_is_back() -> None:
     act = moving()
     await act.step()

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from gpuyard.common.kube.errors import ApiError
 from gpuyard.extender.planner.moving import (
     MOVED_FROM,
     Found,
@@ -12,12 +13,13 @@ from gpuyard.extender.planner.moving import (
     forget,
     is_genuine,
     keep,
+    left_over,
     made_anew,
 )
 from gpuyard.extender.planner.plans import Kept
 from msgspec.structs import replace
 
-from tests.extender.planner.builders import Api
+from tests.extender.planner.builders import Api, error
 
 if TYPE_CHECKING:
     from gpuyard.common.kube.client import Client
@@ -165,6 +167,12 @@ async def test_a_forged_revision_is_of_no_interest_once_a_pod_of_that_name_is_th
     assert await bring_back(of(api), "ns/b", kept) is Found.NOTHING
 
 
+async def test_a_forged_revision_is_not_overlooked_while_the_old_pod_is_still_leaving(api: Api) -> None:
+    kept = replace(await saved(api), digest="another")
+    api.objects[POD]["metadata"]["deletionTimestamp"] = "2026-11-01T00:00:00Z"
+    assert await bring_back(of(api), "ns/b", kept) is Found.LEAVING
+
+
 async def test_a_deleted_revision_is_noticed(api: Api) -> None:
     kept = await saved(api)
     del api.objects[POD], api.objects[KEPT]
@@ -175,3 +183,35 @@ async def test_only_the_very_revision_that_was_kept_is_deleted(api: Api) -> None
     kept = replace(await saved(api), revision="of before")
     await forget(of(api), "ns/b", kept)
     assert KEPT in api.objects
+
+
+# --- pods of which the plan says nothing ---
+
+
+async def test_a_revision_of_which_the_plan_says_nothing_is_found_once_the_old_pod_is_gone(api: Api) -> None:
+    await saved(api)
+    api.objects[POD]["metadata"]["deletionTimestamp"] = "2026-11-01T00:00:00Z"
+    assert await left_over(of(api), "ns/b", "old") is Found.LEAVING
+    del api.objects[POD]
+    assert await left_over(of(api), "ns/b", "old") is Found.UNRECORDED
+    assert KEPT in api.objects
+
+
+async def test_such_a_revision_is_of_no_interest_once_a_pod_of_that_name_is_there(api: Api) -> None:
+    await saved(api)
+    api.put(POD, bare(uid="new"))
+    assert await left_over(of(api), "ns/b", "old") is Found.NOTHING
+
+
+async def test_without_a_revision_nothing_was_left_over(api: Api) -> None:
+    del api.objects[POD]
+    assert await left_over(of(api), "ns/b", "old") is Found.NOTHING
+
+
+async def test_where_revisions_may_not_be_read_nothing_is_known_and_any_other_failure_is_told(api: Api) -> None:
+    del api.objects[POD]
+    api.errors["get", KEPT] = error(403, "Forbidden")
+    assert await left_over(of(api), "ns/b", "old") is Found.UNREADABLE
+    api.errors["get", KEPT] = error(500, "InternalError")
+    with pytest.raises(ApiError):
+        await left_over(of(api), "ns/b", "old")

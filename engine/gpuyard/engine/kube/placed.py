@@ -23,9 +23,6 @@ FIXED_LABELS |= {LWS_NAME, LWS_INDEX, *(key for key, _ in LEADERS)}
 FIXED_NOTES = tuple(one.name for one in fields(objects.Notes) if one.name != "display")
 """The fields of the annotations that count so: all that are read, but the name that is shown to people."""
 
-FIXED_ANNOTATIONS = frozenset(one.encode_name for one in fields(objects.Notes) if one.name in FIXED_NOTES)
-"""The same as they are spelt in Kubernetes."""
-
 
 def has_node(pod: objects.Pod) -> bool:
     """Whether a pod was bound."""
@@ -33,7 +30,10 @@ def has_node(pod: objects.Pod) -> bool:
 
 
 def as_placed(seen: P, before: P) -> tuple[P, tuple[str, ...]]:
-    """A pod with what counted before, when it had its node already; and the keys by which it says otherwise now."""
+    """A pod with what counted before, when it had its node already; and the keys by which it says otherwise now.
+
+    Its owners are kept as well, but not named: controllers adopt and release running pods.
+    """
     now, then = seen.metadata or NO_META, before.metadata or NO_META
     if (now.labels, now.annotations, now.owner_references) == (then.labels, then.annotations, then.owner_references):
         return seen, ()
@@ -41,9 +41,7 @@ def as_placed(seen: P, before: P) -> tuple[P, tuple[str, ...]]:
     notes, earlier = now.annotations or NO_NOTES, then.annotations or NO_NOTES
     kept = replace(notes, **{name: getattr(earlier, name) for name in FIXED_NOTES})
     changed = [*_differing(labels, now.labels or NO_LABELS), *_notes_differing(kept, notes)]
-    if now.owner_references != then.owner_references:
-        changed.append("ownerReferences")
-    if not changed:
+    if not changed and now.owner_references == then.owner_references:
         return seen, ()
     meta = replace(now, labels=labels, annotations=kept, owner_references=then.owner_references)
     return replace(seen, metadata=meta), tuple(changed)

@@ -26,7 +26,19 @@ from gpuyard.extender.planner.telling import Teller
 _WRONG = {
     moving.Found.FORGED: "ControllerRevision {} is not what the plan says was kept of it",
     moving.Found.LOST: "somebody deleted ControllerRevision {}, in which its spec was kept",
+    moving.Found.UNRECORDED: (
+        "the plan, perhaps of an earlier version, does not say what was kept of it; look at ControllerRevision {}, "
+        "then create the pod from it, or delete it"
+    ),
+    moving.Found.UNREADABLE: (
+        "the plan, perhaps of an earlier version, does not say what was kept of it, and the extender may not read "
+        "ControllerRevisions; if there is ControllerRevision {}, create the pod from it, or delete it"
+    ),
 }
+"""Why a moved pod is not created again."""
+
+_UNTRUSTED = (moving.Found.FORGED, moving.Found.UNRECORDED)
+"""What ends the plan as well."""
 
 DELAYS = (1, 2, 4, 8, 10)
 """Seconds until an eviction that was put off is tried again."""
@@ -87,6 +99,8 @@ class Run:
     """The pods to which kube-scheduler does not offer their places."""
     back: set[str] = field(default_factory=set)
     """UIDs of the moved who need no more care."""
+    missing: dict[str, float] = field(default_factory=dict)
+    """Since when moved pods are away of which nothing can be known, by UID: an owner may create them again."""
 
 
 class Executor:
@@ -164,9 +178,13 @@ class Executor:
     async def _keep(self, run: Run, victim: Victim, *, allowed: bool) -> None:
         """Keep the spec of a bare pod, and let the Plan say what was kept, so that nobody can replace it unseen."""
         kept = await moving.keep(self._client, victim.pod, victim.uid, run.plan.name, allowed=allowed)
-        if kept is not None:
-            run.plan = run.plan.keeping(kept)
-            await self._store.write_kept(run.plan)
+        if kept is None:
+            run.back.add(victim.uid)
+            return
+        # It may have lost its owner since an earlier attempt.
+        run.back.discard(victim.uid)
+        run.plan = run.plan.keeping(kept)
+        await self._store.write_kept(run.plan)
 
     async def _forget(self, run: Run, victim: Victim) -> None:
         """Delete what is kept of a pod that does not have to go."""
@@ -199,6 +217,8 @@ class Executor:
             except ApiError as error:
                 self._give_up_on(run, victim, error, now)
                 continue
+            if found is moving.Found.UNREADABLE and now - run.missing.setdefault(victim.uid, now) < PATIENCE:
+                continue
             if found is not moving.Found.LEAVING:
                 run.back.add(victim.uid)
             if found is moving.Found.MADE:
@@ -207,20 +227,22 @@ class Executor:
                 self._refuse(run, victim, found)
 
     async def _made_anew(self, run: Run, victim: Victim, seen: Progress) -> moving.Found:
-        kept = run.plan.kept_of(victim.uid)
-        if kept is None:
-            # It has an owner, or had left before its spec was kept.
-            return moving.Found.NOTHING
         if victim.pod in seen.taken:
             # It is back, or was; before a restart, perhaps.
             await self._forget(run, victim)
             return moving.Found.NOTHING
-        return await moving.bring_back(self._client, victim.pod, kept)
+        kept = run.plan.kept_of(victim.uid)
+        if kept is not None:
+            return await moving.bring_back(self._client, victim.pod, kept)
+        if _place_of(run.plan, victim).owner:
+            return moving.Found.NOTHING
+        # Another extender let it go. It is bare, or its owner keeps names, as a StatefulSet does.
+        return await moving.left_over(self._client, victim.pod, victim.uid)
 
     def _refuse(self, run: Run, victim: Victim, found: moving.Found) -> None:
         """Create nothing from what others have written; people have to see to the pod."""
         why = f"{victim.pod} is not created again: {_WRONG[found].format(moving.kept_as(victim.pod))}"
-        if found is moving.Found.FORGED:
+        if found in _UNTRUSTED:
             run.why_not = why
         self._teller.move_refused(run.plan, victim, why)
         log.warning("move-refused", pod=victim.pod, plan=run.plan.name, reason=why)
@@ -235,10 +257,10 @@ class Executor:
             run.why_not = f"{victim.pod} could not be made anew: {error.message}; {kept}"
 
     def _greet(self, plan: Plan, victim: Victim) -> None:
-        place = next(place for place in plan.spec.promises if place.pod == victim.pod)
+        node = _place_of(plan, victim).node
         self._metrics.moves.inc()
-        self._teller.moved(plan, victim, place.node)
-        log.info("moved", pod=victim.pod, plan=plan.name, node=place.node)
+        self._teller.moved(plan, victim, node)
+        log.info("moved", pod=victim.pod, plan=plan.name, node=node)
 
     async def _all_others_stay(self, run: Run, seen: Progress) -> bool:
         """Whether who was not told stays, by the API server's word: nobody may know how the last eviction went.
@@ -281,6 +303,11 @@ def _hopeless(seen: Progress) -> str:
 
 def _is_moved(plan: Plan, victim: Victim) -> bool:
     return any(place.pod == victim.pod for place in plan.spec.promises)
+
+
+def _place_of(plan: Plan, victim: Victim) -> Place:
+    """The place that is kept for somebody who is moved."""
+    return next(place for place in plan.spec.promises if place.pod == victim.pod)
 
 
 def _ending(run: Run, seen: Progress, now: float, ttl: float) -> tuple[Event, str] | None:

@@ -45,6 +45,10 @@ class Found(Enum):
     """The ControllerRevision is not the one that was kept, or has other data."""
     LOST = auto()
     """The ControllerRevision is gone, and the pod is not back."""
+    UNRECORDED = auto()
+    """There is a ControllerRevision of which the plan says nothing, and the pod is not back."""
+    UNREADABLE = auto()
+    """The plan says nothing of a ControllerRevision, we may not look for one, and the pod is not back."""
 
 
 class MovesAreOffError(ApiError):
@@ -110,13 +114,38 @@ async def bring_back(client: Client, pod: str, kept: Kept) -> Found:
     namespace, _, name = pod.partition("/")
     revision = await _get(client, CONTROLLER_REVISIONS.named(kept_as(pod), namespace))
     if revision is None or not is_genuine(revision, kept):
-        if await _get(client, PODS.named(name, namespace)) is not None:
-            return Found.NOTHING
-        return Found.LOST if revision is None else Found.FORGED
+        there = await _there(client, pod, kept.uid)
+        return there or (Found.LOST if revision is None else Found.FORGED)
     found = await _make(client, namespace, name, revision["data"], kept.uid)
     if found is not Found.LEAVING:
         await forget(client, pod, kept)
     return found
+
+
+async def left_over(client: Client, pod: str, uid: str) -> Found:
+    """What became of a pod of which the plan says nothing: a plan of an earlier version does not say what was kept."""
+    there = await _there(client, pod, uid)
+    if there is not None:
+        return there
+    try:
+        revision = await _get(client, CONTROLLER_REVISIONS.named(kept_as(pod), pod.partition("/")[0]))
+    except ApiError as error:
+        if error.forbidden:
+            return Found.UNREADABLE
+        raise
+    return Found.NOTHING if revision is None else Found.UNRECORDED
+
+
+async def _there(client: Client, pod: str, uid: str) -> Found | None:
+    """What the pod of that name, if there is one, means for the moved one with this UID."""
+    namespace, _, name = pod.partition("/")
+    there = await _get(client, PODS.named(name, namespace))
+    return None if there is None else _meaning(there["metadata"], uid)
+
+
+def _meaning(meta: Mapping[str, Any], uid: str) -> Found:
+    # One that has come to its end by itself stays there, and is not wanted back.
+    return Found.LEAVING if meta["uid"] == uid and "deletionTimestamp" in meta else Found.NOTHING
 
 
 async def _get(client: Client, address: Address) -> Json | None:
@@ -135,8 +164,7 @@ async def _make(client: Client, namespace: str, name: str, pod: Json, uid: str) 
         if not error.already_exists:
             raise
         there = (await client.get(PODS.named(name, namespace)))["metadata"]
-        # One that has come to its end by itself stays there, and is not wanted back.
-        return Found.LEAVING if there["uid"] == uid and "deletionTimestamp" in there else Found.NOTHING
+        return _meaning(there, uid)
     return Found.MADE
 
 
