@@ -12,6 +12,7 @@ from gpuyard.common.tokens import TOKEN, authorization
 from gpuyard.extender import connection
 from gpuyard.extender.authentication import NOT_KNOWN, NOT_SHOWN, Tokens
 from gpuyard.extender.connection import TOO_MUCH
+from gpuyard.extender.handshakes import HANDSHAKE
 
 from tests.extender.callers import LIMIT, SILENCE, Caller, Place, call, calling, eventually
 
@@ -131,7 +132,7 @@ async def test_the_log_names_one_stranger_of_many(
 def test_the_bounds_that_are_shipped() -> None:
     server = Place().server
     assert (server.max_held, server.max_connections) == (128 << 20, 256)
-    assert connection.ARRIVES_WITHIN == 30
+    assert (connection.ARRIVES_WITHIN, HANDSHAKE) == (30, 10)
 
 
 @pytest.mark.row("X-27", case="bound")

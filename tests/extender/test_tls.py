@@ -14,7 +14,7 @@ from aiohttp import ClientConnectionError, ClientSession
 from gpuyard.cli import issuing
 from gpuyard.common.settings import SettingsError
 from gpuyard.common.tls import AUTHORITY, CERTIFICATE, KEY, Identity
-from gpuyard.extender.connection import Reply, Route
+from gpuyard.extender.connection import Connection, Reply, Route
 from gpuyard.extender.metrics import VerbMetrics
 from gpuyard.extender.server import Server
 from prometheus_client import CollectorRegistry
@@ -134,6 +134,21 @@ async def test_where_all_have_certificates_who_connects_last_is_refused(authorit
             assert await late.is_left()
             await known.say(call("/"))
             assert (await known.heard())[2] == b"served"
+
+
+async def test_a_connection_is_not_counted_twice_when_its_handshake_is_over(
+    authority: trustme.CA, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(Identity(folder)) as (server, port):
+        counted, came = [], server.came
+
+        def noting(connection: Connection) -> None:
+            came(connection)
+            counted.append((len(server.connections), len(server.handshakes)))
+
+        monkeypatch.setattr(server, "came", noting)
+        assert await called(port, caller(authority, authority)) == "served"
+        assert counted == [(1, 0)]
 
 
 async def test_a_handshake_that_fails_or_is_given_up_counts_no_longer(folder: Path) -> None:

@@ -371,7 +371,7 @@ def test_a_call_of_more_than_32_mib_is_refused_before_it_is_read() -> None:
 
 @pytest.mark.row("X-29", case="nodes")
 @pytest.mark.alone
-def test_the_largest_whole_nodes_that_are_read_take_no_more_than_a_few_steps() -> None:
+def test_the_largest_list_of_whole_nodes_takes_less_than_twenty_steps() -> None:
     padding = "x" * 6_000
     items = [one | {"padding": padding} for one in whole(*many(5_200))["items"]]
     content = body(Pod=pod(), Nodes={"items": items})
