@@ -119,7 +119,8 @@ OWN = """\
 extenders:
   - urlPrefix: "http://10.0.0.9/other"
   - filterVerb: filter  # and so on
-    urlPrefix: 'http://10.7.0.77:8080/scheduler'
+    urlPrefix: 'http://gpuyard-extender.gpuyard:8080/scheduler'
+  - urlPrefix: https://10.0.0.9:8443/scheduler
 """
 
 
@@ -129,15 +130,40 @@ def test_of_a_configuration_that_is_there_only_the_address_of_our_extender_chang
     file.chmod(0o644)
     for token in ("one", "two"):
         token_keeping.save(tmp_path, token)
-        assert file.read_text() == OWN.replace("10.7.0.77", f"gpuyard:{token}@10.7.0.77")
+        assert file.read_text() == OWN.replace("gpuyard-extender", f"gpuyard:{token}@gpuyard-extender")
         assert mode(file) == 0o600
 
 
-def test_a_configuration_without_our_extender_is_left_alone(tmp_path: Path) -> None:
-    (file := tmp_path / CONFIG).write_text("extenders: []\n")
-    with pytest.raises(NoTokenError, match="no urlPrefix that ends with /scheduler"):
+def urls(*found: str) -> str:
+    return "extenders:\n" + "".join(f"  - urlPrefix: {url}\n" for url in found)
+
+
+@pytest.mark.row("X-37", case="saved")
+@pytest.mark.parametrize("host", ["10.96.0.77:8080", "gpuyard-extender", "gpuyard:old@10.7.0.77", "TOKEN@10.7.0.77"])
+def test_our_extender_is_known_by_its_address_its_host_or_its_user(tmp_path: Path, host: str) -> None:
+    (file := tmp_path / CONFIG).write_text(urls(f"http://{host}/scheduler", "http://gpu.example/scheduler"))
+    token_keeping.save(tmp_path, GIVEN)
+    ours = f"http://gpuyard:{GIVEN}@{host.rpartition('@')[2]}/scheduler"
+    assert file.read_text() == urls(ours, "http://gpu.example/scheduler")
+
+
+@pytest.mark.row("X-37", case="saved")
+@pytest.mark.parametrize(
+    ("found", "problem"),
+    [
+        ((), "no urlPrefix that ends with /scheduler"),
+        (("http://vendor.example/scheduler", "http://user:word@10.7.0.77/scheduler"), "write gpuyard:TOKEN@ there"),
+        (("http://10.96.0.77:8080/scheduler-2",), "no urlPrefix that ends with /scheduler"),
+        (("http://10.96.0.77:8080/scheduler", "http://gpuyard-two/scheduler"), "several extenders .* lines 2 and 3"),
+    ],
+)
+def test_a_configuration_in_which_not_exactly_one_extender_is_ours_is_left_alone(
+    tmp_path: Path, found: tuple[str, ...], problem: str
+) -> None:
+    (file := tmp_path / CONFIG).write_text(urls(*found))
+    with pytest.raises(NoTokenError, match=problem):
         token_keeping.save(tmp_path, GIVEN)
-    assert file.read_text() == "extenders: []\n"
+    assert file.read_text() == urls(*found)
 
 
 # --- without a cluster ---

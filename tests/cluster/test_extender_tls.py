@@ -25,7 +25,7 @@ from gpuyard.sandbox.demo.stage import EXTENDER as PROCESS
 from gpuyard.sandbox.demo.stage import extender_port, start_extender
 from gpuyard.sandbox.rendering import MANIFESTS
 
-from tests.cluster.yard import Yard
+from tests.cluster.yard import Json, Yard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,7 +40,7 @@ SHIPPED = MANIFESTS / "kube-scheduler" / "config-mtls.yaml"
 FOLDER = "/etc/kubernetes/gpuyard"
 """Where the shipped configuration looks for certificates on a control plane."""
 
-QUESTION = json.dumps({"Pod": {"metadata": {"name": "p"}}, "NodeNames": ["node-1"]})
+UNKNOWN = {"metadata": {"name": "p"}}
 TRIES = 3
 
 
@@ -85,11 +85,11 @@ class Secured:
             context.load_cert_chain(own / "tls.crt", own / "tls.key")
         return context
 
-    def call(self, context: ssl.SSLContext) -> list[str]:
+    def call(self, context: ssl.SSLContext, pod: Json = UNKNOWN) -> list[str]:
         """The nodes that filter answers, asked over a new connection."""
         way = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=30, context=context)
         with contextlib.closing(way):
-            return asked(way)
+            return asked(way, pod)
 
     def shown(self) -> bytes | None:
         """The certificate that the extender shows to a new connection."""
@@ -98,9 +98,10 @@ class Secured:
             return way.getpeercert(binary_form=True)
 
 
-def asked(way: http.client.HTTPSConnection) -> list[str]:
+def asked(way: http.client.HTTPSConnection, pod: Json = UNKNOWN) -> list[str]:
     """The nodes that filter answers over this connection."""
-    way.request("POST", "/scheduler/filter", QUESTION, {"Content-Type": "application/json"})
+    question = json.dumps({"Pod": pod, "NodeNames": ["node-1"]})
+    way.request("POST", "/scheduler/filter", question, {"Content-Type": "application/json"})
     response = way.getresponse()
     answer = json.loads(response.read())
     assert (response.status, answer["Error"]) == (200, "")
@@ -186,14 +187,16 @@ def test_the_extenders_own_certificate_opens_no_door(secured: Secured) -> None:
 @pytest.mark.row("E-21")
 def test_who_speaks_without_tls_is_refused(secured: Secured) -> None:
     with contextlib.closing(http.client.HTTPConnection("127.0.0.1", secured.port, timeout=30)) as way:
-        way.request("POST", "/scheduler/filter", QUESTION)
+        way.request("POST", "/scheduler/filter", "{}")
         with pytest.raises((http.client.HTTPException, ConnectionError)):
             way.getresponse()
 
 
 @pytest.mark.row("E-21")
-def test_who_shows_kube_schedulers_certificate_is_served(secured: Secured) -> None:
-    assert secured.call(secured.context(secured.scheduler)) == ["node-1"]
+def test_who_shows_kube_schedulers_certificate_is_served(secured: Secured, yard: Yard) -> None:
+    yard.submit("waits", schedulerName="nobody")
+    pod, context = yard.one("waits"), secured.context(secured.scheduler)
+    yard.until(lambda: secured.call(context, pod) == ["node-1"], 10, "the extender answers for a pod that it has seen")
 
 
 @pytest.mark.row("E-21")

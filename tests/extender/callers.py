@@ -1,6 +1,7 @@
 """A server with two paths, and callers who speak to it byte by byte."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -78,8 +79,10 @@ class Caller:
 
 
 @asynccontextmanager
-async def calling(port: int) -> AsyncIterator[Caller]:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+async def calling(port: int, tls: ssl.SSLContext | None = None) -> AsyncIterator[Caller]:
+    """A caller; with `tls` its handshake is over."""
+    name = "server.example" if tls else None
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=tls, server_hostname=name)
     yield Caller(reader, writer)
     writer.close()
 

@@ -271,6 +271,26 @@ async def test_a_port_that_is_opened_while_it_serves_is_no_longer_heeded(
     assert not made.ledger.callers_are_known
 
 
+@pytest.mark.row("X-23", case="log")
+async def test_a_port_that_is_opened_while_it_serves_is_logged_once_for_each_time(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made, warned = begun(monkeypatch, "", tmp_path, token=tmp_path)
+    warned.clear()
+    counts = []
+    for settings in (
+        "authentication: none\n",
+        "authentication: none\nmoveBarePods: true\n",
+        "",
+        "authentication: none\n",
+    ):
+        (tmp_path / "extender.yaml").write_text(CONFIG + settings)
+        assert made._reloaded
+        made._reloaded.poll()
+        counts.append(len(warned))
+    assert counts == [1, 1, 1, 2]
+
+
 @pytest.mark.row("X-22", case="no-token-yet")
 def test_without_a_token_yet_it_starts_and_is_not_ready(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     made, warned = begun(monkeypatch, "", tmp_path, token=tmp_path)

@@ -22,6 +22,10 @@ async def test_a_call_goes_on_as_soon_as_its_version_is_shown() -> None:
     assert of.may_wait(0)
 
 
+def test_no_call_waits_for_more_than_100_ms() -> None:
+    assert LONGEST_WAIT <= 0.1
+
+
 async def test_a_later_version_will_do_and_an_earlier_one_will_not() -> None:
     of = Arrivals()
     waiting, another = await begun(of), await begun(of, version=7)

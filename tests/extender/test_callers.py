@@ -12,6 +12,7 @@ from gpuyard.common.tokens import TOKEN, authorization
 from gpuyard.extender import connection
 from gpuyard.extender.authentication import NOT_KNOWN, NOT_SHOWN, Tokens
 from gpuyard.extender.connection import TOO_MUCH
+from gpuyard.extender.handshakes import HANDSHAKE
 
 from tests.extender.callers import LIMIT, SILENCE, Caller, Place, call, calling, eventually
 
@@ -126,6 +127,15 @@ async def test_the_log_names_one_stranger_of_many(
 
 
 @pytest.mark.row("X-27", case="bound")
+@pytest.mark.row("X-28")
+@pytest.mark.row("X-30")
+def test_the_bounds_that_are_shipped() -> None:
+    server = Place().server
+    assert (server.max_held, server.max_connections) == (128 << 20, 256)
+    assert (connection.ARRIVES_WITHIN, HANDSHAKE) == (30, 10)
+
+
+@pytest.mark.row("X-27", case="bound")
 async def test_what_all_unfinished_bodies_together_may_hold_is_bounded(place: Place) -> None:
     place.server.max_held = 2 * LIMIT
     async with AsyncExitStack() as stack:
@@ -227,12 +237,14 @@ async def test_who_sends_slowly_is_left_after_some_time_however_short_the_gaps(
 async def test_a_call_that_we_let_wait_has_its_time_when_it_goes_on(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "ARRIVES_WITHIN", SILENCE)
+    within = 4 * SILENCE
+    monkeypatch.setattr(connection, "ARRIVES_WITHIN", within)
     async with place.server.listening(0, "127.0.0.1", shutdown=0.1) as port, calling(port) as caller:
         await caller.say(call("/later", b"x") + call()[:-1])
-        await asyncio.sleep(2 * SILENCE)
+        await asyncio.sleep(1.2 * within)
         place.go.set()
         assert (await caller.heard())[2] == b"later x"
+        await asyncio.sleep(within / 4)  # the timer looks ten times within that time
         await caller.say(call()[-1:])
         assert (await caller.heard())[2] == b"3"
 

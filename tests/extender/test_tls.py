@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -14,12 +14,13 @@ from aiohttp import ClientConnectionError, ClientSession
 from gpuyard.cli import issuing
 from gpuyard.common.settings import SettingsError
 from gpuyard.common.tls import AUTHORITY, CERTIFICATE, KEY, Identity
-from gpuyard.extender.connection import Reply, Route
+from gpuyard.extender.connection import Connection, Reply, Route
 from gpuyard.extender.metrics import VerbMetrics
 from gpuyard.extender.server import Server
 from prometheus_client import CollectorRegistry
 
 from tests.extender.builders import anybody
+from tests.extender.callers import call, calling, eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -59,7 +60,7 @@ def caller(server: trustme.CA, own: trustme.CA | None = None) -> ssl.SSLContext:
 
 
 @asynccontextmanager
-async def serving(identity: Identity) -> AsyncIterator[int]:
+async def serving(identity: Identity) -> AsyncIterator[tuple[Server, int]]:
     """The verbs' port, which is the one with certificates."""
 
     async def slowly() -> Reply:
@@ -71,7 +72,7 @@ async def serving(identity: Identity) -> AsyncIterator[int]:
     server = Server([], VerbMetrics(CollectorRegistry()), gate)
     server.routes = {"/": Route(lambda _body: slowly(), lambda why: Reply(why.encode()), from_memory=False)}
     async with server.listening(0, "127.0.0.1", tls=identity.context) as port:
-        yield port
+        yield server, port
 
 
 async def called(port: int, context: ssl.SSLContext, name: str | None = SERVER) -> str:
@@ -93,28 +94,83 @@ async def certificate(port: int, context: ssl.SSLContext) -> bytes | None:
 
 
 async def test_who_has_a_certificate_of_the_authority_is_served(authority: trustme.CA, folder: Path) -> None:
-    async with serving(Identity(folder)) as port:
+    async with serving(Identity(folder)) as (_, port):
         assert await called(port, caller(authority, authority)) == "served"
 
 
 @pytest.mark.parametrize("own", [None, trustme.CA()], ids=["none", "another-authority"])
 async def test_who_has_none_or_another_is_not(authority: trustme.CA, folder: Path, own: trustme.CA | None) -> None:
-    async with serving(Identity(folder)) as port:
+    async with serving(Identity(folder)) as (_, port):
         with pytest.raises(ClientConnectionError):
             await called(port, caller(authority, own))
+
+
+@pytest.mark.row("X-28")
+async def test_connections_count_before_their_handshake_is_over_and_of_too_many_the_oldest_goes(
+    authority: trustme.CA, folder: Path
+) -> None:
+    context = caller(authority, authority)
+    async with serving(Identity(folder)) as (server, port), AsyncExitStack() as stack:
+        server.max_connections = 3
+        known = await stack.enter_async_context(calling(port, context))
+        silent = [await stack.enter_async_context(calling(port)) for _ in range(3)]
+        async with asyncio.timeout(5):  # less than a handshake may take
+            assert await silent[0].is_left()
+        assert (len(server.connections), len(server.handshakes)) == (1, 2)
+        await known.say(call("/"))
+        assert (await known.heard())[2] == b"served"
+        late = await stack.enter_async_context(calling(port, context))
+        await late.say(call("/"))
+        assert (await late.heard())[2] == b"served"
+        assert await silent[1].is_left()
+        assert (len(server.connections), len(server.handshakes)) == (2, 1)
+
+
+@pytest.mark.row("X-28")
+async def test_where_all_have_certificates_who_connects_last_is_refused(authority: trustme.CA, folder: Path) -> None:
+    async with serving(Identity(folder)) as (server, port):
+        server.max_connections = 1
+        async with calling(port, caller(authority, authority)) as known, calling(port) as late:
+            assert await late.is_left()
+            await known.say(call("/"))
+            assert (await known.heard())[2] == b"served"
+
+
+async def test_a_connection_is_not_counted_twice_when_its_handshake_is_over(
+    authority: trustme.CA, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(Identity(folder)) as (server, port):
+        counted, came = [], server.came
+
+        def noting(connection: Connection) -> None:
+            came(connection)
+            counted.append((len(server.connections), len(server.handshakes)))
+
+        monkeypatch.setattr(server, "came", noting)
+        assert await called(port, caller(authority, authority)) == "served"
+        assert counted == [(1, 0)]
+
+
+async def test_a_handshake_that_fails_or_is_given_up_counts_no_longer(folder: Path) -> None:
+    async with serving(Identity(folder)) as (server, port):
+        async with calling(port) as nonsense, calling(port):
+            await eventually(lambda: len(server.handshakes) == 2)
+            await nonsense.say(b"POST / HTTP/1.1\r\n\r\n")
+            await eventually(lambda: len(server.handshakes) == 1)
+        await eventually(lambda: not server.handshakes)
 
 
 async def test_who_names_no_server_is_served_too(authority: trustme.CA, folder: Path) -> None:
     context = caller(authority, authority)
     context.check_hostname = False
-    async with serving(Identity(folder)) as port:
+    async with serving(Identity(folder)) as (_, port):
         assert await called(port, context, name="") == "served"
 
 
 async def test_a_new_certificate_is_shown_from_the_next_handshake_on(authority: trustme.CA, folder: Path) -> None:
     identity = Identity(folder)
     context = caller(authority, authority)
-    async with serving(identity) as port:
+    async with serving(identity) as (_, port):
         before = await certificate(port, context)
         assert await certificate(port, context) == before
         put(folder, authority)
@@ -130,7 +186,7 @@ async def test_a_new_certificate_is_shown_from_the_next_handshake_on(authority: 
 async def test_connections_that_stand_go_on_while_certificates_change(authority: trustme.CA, folder: Path) -> None:
     identity = Identity(folder)
     context = caller(authority, authority)
-    async with serving(identity) as port, ClientSession() as session:
+    async with serving(identity) as (_, port), ClientSession() as session:
         for _ in range(10):
             calls = [
                 session.post(f"https://127.0.0.1:{port}/", ssl=context, server_hostname=SERVER),
@@ -146,7 +202,7 @@ async def test_callers_of_another_authority_are_let_in_once_it_is_trusted_and_th
     authority: trustme.CA, folder: Path
 ) -> None:
     identity, other = Identity(folder), trustme.CA()
-    async with serving(identity) as port:
+    async with serving(identity) as (_, port):
         put(folder, authority, trusted=other)
         identity.poll()
         assert await called(port, caller(authority, other)) == "served"
@@ -159,7 +215,7 @@ async def test_a_session_is_never_resumed_so_that_every_connection_shows_a_certi
 ) -> None:
     context = caller(authority, authority)
     context.maximum_version = ssl.TLSVersion.TLSv1_2
-    async with serving(Identity(folder)) as port:
+    async with serving(Identity(folder)) as (_, port):
         _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname=SERVER)
         session = writer.get_extra_info("ssl_object").session
         writer.close()
@@ -215,7 +271,7 @@ async def test_a_key_of_another_certificate_changes_nothing_and_is_told_once(
     (folder / KEY).write_bytes(authority.issue_cert(SERVER).private_key_pem.bytes())
     for _ in range(3):
         identity.poll()
-    async with serving(identity) as port:
+    async with serving(identity) as (_, port):
         assert await called(port, caller(authority, authority)) == "served"
     assert len(told) == 1
     assert "the last good certificates stay in force" in told[0]

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any
 
 import pytest
+from gpuyard.common.http import MAX_BODY
 from gpuyard.engine.sentences import LONGEST_SENTENCE, LONGEST_TEXT
 from gpuyard.extender import wire
 from gpuyard.extender.wire import (
@@ -358,7 +359,24 @@ def test_a_million_names_are_refused_in_less_time_than_it_takes_to_read_them() -
 @pytest.mark.row("X-29", case="nodes")
 def test_a_list_of_nodes_that_are_none_is_refused_before_it_is_taken_apart() -> None:
     with pytest.raises(WireError, match="larger than gpuyard reads"):
-        CANDIDATES.read(b'{"Pod":{},"Nodes":{"items":[' + b"1," * 4_000_001 + b"1]}}")
+        CANDIDATES.read(b'{"Pod":{},"Nodes":{"items":[' + b"1," * 2_000_001 + b"1]}}")
+
+
+@pytest.mark.row("X-29", case="nodes")
+def test_a_call_of_more_than_32_mib_is_refused_before_it_is_read() -> None:
+    with pytest.raises(WireError, match="larger than gpuyard reads"):
+        CANDIDATES.read(b" " * ((32 << 20) + 1))
+    assert MAX_BODY == 32 << 20
+
+
+@pytest.mark.row("X-29", case="nodes")
+@pytest.mark.alone
+def test_the_largest_list_of_whole_nodes_takes_less_than_twenty_steps() -> None:
+    padding = "x" * 6_000
+    items = [one | {"padding": padding} for one in whole(*many(5_200))["items"]]
+    content = body(Pod=pod(), Nodes={"items": items})
+    assert 30 << 20 < len(content) < 32 << 20
+    assert processor_time(lambda: CANDIDATES.read(content).by_name()) < 20 * STEP
 
 
 @pytest.mark.row("X-29", case="nodes")

@@ -18,7 +18,10 @@ from gpuyard.sandbox.kind import config
 CONFIG, SECRET_FILE = "config.yaml", "secret.yaml"
 HEADING = "# Made by `gpuyard certificates token`. It holds a secret: only its owner may read it.\n"
 
-_URL = re.compile(r"""^(\s*(?:-\s*)?urlPrefix:\s*["']?)(https?://[^\s"']+/scheduler/?)""", re.MULTILINE)
+_URL = re.compile(r"""^(\s*(?:-\s*)?urlPrefix:\s*["']?)(https?://[^\s"']+/scheduler/?)(?![^\s"'])""", re.MULTILINE)
+_ADDRESS = "10.96.0.77"
+_HOSTS = "gpuyard-"
+_MARK = f"{tokens.USER}:TOKEN@"
 
 
 class NoTokenError(ValueError):
@@ -71,11 +74,34 @@ def save(folder: Path, token: str) -> str:
     if not file.exists():
         _write(file, HEADING + yaml.safe_dump(config.scheduler(token), sort_keys=False))
         return f"{file}: kube-scheduler's configuration, with the token"
-    text, count = _URL.subn(lambda found: found[1] + tokens.with_token(found[2], token), file.read_text())
-    if not count:
-        raise NoTokenError(f"{file}: it has no urlPrefix that ends with /scheduler, for which the token would be")
-    _write(file, text)
+    text = file.read_text()
+    start, end = _ours(file, text)
+    _write(file, text[:start] + tokens.with_token(text[start:end], token) + text[end:])
     return f"{file}: the token is in its urlPrefix; kube-scheduler reads it when it starts"
+
+
+def _ours(file: Path, text: str) -> tuple[int, int]:
+    """Where the address of our extender stands in a configuration; raises `NoTokenError` unless one fits."""
+    found = [match.span(2) for match in _URL.finditer(text) if _is_ours(match[2])]
+    if not found:
+        raise NoTokenError(
+            f"{file}: it has no urlPrefix that ends with /scheduler and is gpuyard's, which is known by the address "
+            f"{_ADDRESS}, by a host that begins with {_HOSTS}, or by {_MARK} before the host; write {_MARK} there"
+        )
+    if len(found) > 1:
+        lines = " and ".join(str(text.count("\n", 0, start) + 1) for start, _ in found)
+        raise NoTokenError(
+            f"{file}: the urlPrefix of several extenders could be gpuyard's, in lines {lines}; the token is written "
+            "only where one fits: remove the others, or write the token by hand"
+        )
+    return found[0]
+
+
+def _is_ours(url: str) -> bool:
+    """Whether an address is that of our extender and not of another vendor's."""
+    userinfo, _, host = url.split("/", 3)[2].rpartition("@")
+    name = host.partition(":")[0]
+    return name == _ADDRESS or name.startswith(_HOSTS) or userinfo.split(":")[0] == tokens.USER or "TOKEN" in userinfo
 
 
 def offline(folder: Path, *, rotate: bool = False) -> list[str]:

@@ -17,7 +17,10 @@ from prometheus_client import CollectorRegistry
 from yarl import URL
 
 OPS_PORT = 8081
-MAX_BODY = 64 << 20
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+"""Addresses at which only processes of the same machine, or of the same pod, reach a port."""
+
+MAX_BODY = 32 << 20
 """A kube-scheduler that sends whole nodes needs 27 MiB for 5,000 of them."""
 
 KEEP_ALIVE = 120.0

@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpuyard.common.http import LOOPBACK
 from gpuyard.common.kube.access import find_access
 from gpuyard.common.kube.client import Client
 from gpuyard.common.kube.contact import Contact, read_little
@@ -60,6 +61,7 @@ SETTLE = 2.0
 WAKER_INTERVAL = 1.0
 STARTING = "gpuyard is starting: it does not know the cluster yet"
 NOT_LEADER = "not leader"
+OPEN = "`authentication: none`: whoever reaches the port is answered as if they were kube-scheduler"
 CUT_OFF = "gpuyard has heard nothing of the API server for too long"
 NO_FOLDER = (
     "the port asks its callers for a token, and no folder of it is named: name the one where Secret "
@@ -210,10 +212,13 @@ class Extender:
         )
 
     def know_callers(self, host: str | None) -> None:
-        """Note whether only kube-scheduler can call, for as long as the settings are those of this moment."""
+        """Note whether only kube-scheduler can call, and log it when the port is open that was not before."""
         self._host = host
-        is_open = not self.gate.by_certificate and self.config().authentication == "none"
-        self.ledger.callers_are_known = not is_open or host in LOOPBACK
+        by_anyone = not self.gate.by_certificate and self.config().authentication == "none"
+        is_open = by_anyone and host not in LOOPBACK
+        if is_open and self.ledger.callers_are_known:
+            _warn(OPEN)
+        self.ledger.callers_are_known = not is_open
 
     def _set(self, config: ExtenderConfig) -> None:
         self.know_callers(self._host)
@@ -258,9 +263,6 @@ async def serve(process: Process, options: Options) -> None:
         process.spawn("lead", extender.lead(client, options))
 
 
-LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
-
-
 def _authenticate(process: Process, extender: Extender, options: Options) -> None:
     """Let the port know its callers; raises `SettingsError` where that cannot be as it is set."""
     gate, mode = extender.gate, extender.config().authentication
@@ -272,8 +274,6 @@ def _authenticate(process: Process, extender: Extender, options: Options) -> Non
         raise SettingsError(NO_FOLDER)
     if not gate.by_certificate and mode == "mtls":
         raise SettingsError(NO_CERTIFICATES)
-    if not gate.by_certificate and mode == "none" and options.host not in LOOPBACK:
-        _warn("`authentication: none`: whoever reaches the port is answered as if they were kube-scheduler")
     process.ready_if("authentication", gate.problem)
     extender.know_callers(options.host)
 

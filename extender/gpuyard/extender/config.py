@@ -18,7 +18,10 @@ VOLUME_TTL = 660
 """Seconds that kube-scheduler may wait for a pod's volumes before it binds the pod or gives up."""
 
 Authentication = Literal["token", "mtls", "none"]
-"""How callers of the verbs prove that they are kube-scheduler; with `--tls` it is `mtls` whatever is set."""
+"""How callers of the verbs prove that they are kube-scheduler; with `--tls` it is `mtls` whatever is set.
+
+With `none` on loopback callers count as known: only for a pod without `hostNetwork`, where no other process reaches it.
+"""
 
 MaxNodes = Annotated[int, msgspec.Meta(ge=10)]
 Factor = Annotated[float, msgspec.Meta(ge=0, le=1000)]

@@ -9,6 +9,8 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
+from socket import socket
 from time import monotonic, perf_counter
 from typing import Any, Generic, TypeVar
 
@@ -16,16 +18,16 @@ from gpuyard.common.http import MAX_BODY
 from gpuyard.common.logs import get_logger
 from gpuyard.extender.authentication import Gate
 from gpuyard.extender.connection import Connection, Reply, Route
+from gpuyard.extender.handshakes import Accepted, Handshakes
 from gpuyard.extender.metrics import VerbMetrics
 from gpuyard.extender.wire import Answer, Reader, Request, WireError, write
 
 PATH = "/scheduler"
-MAX_HELD = 2 * MAX_BODY
+MAX_HELD = 4 * MAX_BODY
 """Bytes of unfinished bodies, of all connections together."""
 
 MAX_CONNECTIONS = 256
-HANDSHAKE = 10.0
-"""Seconds for the handshake of TLS."""
+"""Of connections whose TLS handshake is not over, and of all others, together."""
 
 TELL_AGAIN = 60.0
 """Seconds in which the log names one stranger at most."""
@@ -70,6 +72,7 @@ class Server:
         self.under_way = 0
         self.closing = False
         self.connections: set[Connection] = set()
+        self.handshakes = Handshakes()
         self._empty = asyncio.Event()
         self._tell_after = 0.0
 
@@ -82,9 +85,11 @@ class Server:
         Without `host` on all addresses. Leaving waits up to `shutdown` seconds for calls under way.
         """
         loop = asyncio.get_running_loop()
-        listener = await loop.create_server(
-            lambda: Connection(self), host, port, ssl=tls, ssl_handshake_timeout=HANDSHAKE if tls else None
-        )
+
+        def accepted() -> asyncio.Protocol:
+            return Accepted(partial(self._shake, tls)) if tls else Connection(self)
+
+        listener = await loop.create_server(accepted, host, port)
         try:
             yield listener.sockets[0].getsockname()[1]
         finally:
@@ -93,12 +98,19 @@ class Server:
 
     def came(self, connection: Connection) -> None:
         """Somebody has connected. Of too many the stranger goes who was silent longest, else who came last."""
+        self.handshakes.end(connection)
         self.connections.add(connection)
         if len(self.connections) > self.max_connections:
             strangers = [one for one in self.connections if not one.known]
             dropped = min(strangers, key=lambda one: one.heard, default=connection)
             self.connections.discard(dropped)
             dropped.abort()
+
+    def _shake(self, tls: ssl.SSLContext, sock: socket) -> None:
+        """Begin a TLS handshake. Of too many connections the oldest goes that has not finished its own."""
+        self.handshakes.begin(Connection(self), sock, tls)
+        if len(self.handshakes) + len(self.connections) > self.max_connections:
+            self.handshakes.drop_oldest()
 
     def refused(self, address: object, why: str) -> None:
         """A stranger has called: the log names one of many."""
@@ -114,6 +126,8 @@ class Server:
     async def _drain(self, seconds: float) -> None:
         """Let the calls under way be answered, and nobody ask any more."""
         self.closing = True
+        while self.handshakes:
+            self.handshakes.drop_oldest()
         for connection in [one for one in self.connections if one.idle]:
             connection.close()
         with suppress(TimeoutError):

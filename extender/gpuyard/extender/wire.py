@@ -11,6 +11,7 @@ from types import UnionType
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar, Union, get_args, get_origin
 
 import msgspec
+from gpuyard.common.http import MAX_BODY
 from gpuyard.engine.sentences import LONGEST_SENTENCE, LONGEST_TEXT, shortened
 from gpuyard.extender.objects import as_version
 from msgspec import UNSET, Meta, Raw, UnsetType, field
@@ -89,7 +90,9 @@ class Candidates(Request):
 
     @property
     def later(self) -> Iterable[Raw]:
-        """What is kept as it came: whole nodes go back so."""
+        """What is kept as it came: whole nodes go back so. Raises `WireError` for too many."""
+        if self.nodes and len(self.nodes.items) > MOST_NAMES:
+            raise WireError(TOO_MANY)
         return self.nodes.items if self.nodes else ()
 
     @property
@@ -105,10 +108,8 @@ class Candidates(Request):
         """The nodes by name, in the order in which they came; whole ones with their bytes. Raises `WireError`."""
         if not self.whole and (named := Named(bytes(self.node_names))):
             return named
-        if self.nodes and len(self.nodes.items) > MOST_NAMES:
-            raise WireError(TOO_MANY)
         try:
-            return {_NODE.decode(raw).metadata.name: raw for raw in self.nodes.items} if self.nodes else {}
+            return {_NODE.decode(raw).metadata.name: raw for raw in self.later}
         except _UNREADABLE as error:
             raise WireError(f"Nodes.items: {error}") from None
 
@@ -305,7 +306,7 @@ class Reader(Generic[M]):
 
 
 # 5,000 whole nodes have some 1.5 million commas. Names alone are counted where they are read.
-CANDIDATES = Reader(Candidates, Bound(64 << 20, b",", 4_000_000))
+CANDIDATES = Reader(Candidates, Bound(MAX_BODY, b",", 2_000_000))
 # Of 5,000 nodes kube-scheduler proposes at most 500. By UID each victim is one object, whole it is some fifty.
 PREEMPTION = Reader(Preemption, Bound(8 << 20, b"{", 50_000))
 BINDING = Reader(Binding, Bound(64 << 10, b"{", 1_000))
