@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuyard.common.kube.resources import JOBS
+from gpuyard.common.kube.resources import JOBS, TOPOLOGIES
 from gpuyard.extender.owners import KINDS
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
-def definition(of: Resource) -> Json:
+def definition(of: Resource, scope: str = "Namespaced") -> Json:
     """The CustomResourceDefinition of one kind."""
     group, _, version = of.api_version.partition("/")
     schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": OPEN, "status": OPEN}}}
@@ -25,7 +25,7 @@ def definition(of: Resource) -> Json:
         "metadata": {"name": f"{of.plural}.{group}"},
         "spec": {
             "group": group,
-            "scope": "Namespaced",
+            "scope": scope,
             "names": {"kind": of.kind, "plural": of.plural, "singular": of.kind.lower(), "listKind": f"{of.kind}List"},
             "versions": [{"name": version, "served": True, "storage": True, "schema": schema}],
         },
@@ -33,5 +33,6 @@ def definition(of: Resource) -> Json:
 
 
 def definitions() -> list[Json]:
-    """All kinds that the extender asks and that are not Kubernetes' own."""
-    return [definition(kind) for kind in KINDS.values() if kind is not JOBS]
+    """All kinds that the extender reads and that are neither Kubernetes' own nor shipped."""
+    owners = [definition(kind) for kind in KINDS.values() if kind is not JOBS]
+    return [*owners, definition(TOPOLOGIES, "Cluster")]

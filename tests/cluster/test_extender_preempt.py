@@ -61,7 +61,9 @@ def proposal(yard: Yard, claimant: Json, *victims: str) -> Json:
 def test_for_a_rightful_claim_exactly_one_victim_set_dies(yard: Yard, full: str) -> None:
     yard.submit("urgent", queue=full, gpus=8, priorityClassName="build-preemptible")
     yard.until(lambda: "urgent" in yard.placed(), 30, "it runs")
-    assert len(deleted_by_kube_scheduler(yard)) == 1
+    # On a busy machine kube-scheduler may ask before the watch shows the pod: then the planner makes the room.
+    evicted = {one["objectRef"]["name"] for one in yard.audit("create", "pods", subresource="eviction")}
+    assert len(deleted_by_kube_scheduler(yard) | evicted) == 1
     assert len(yard.placed()) == 4
 
 

@@ -196,7 +196,7 @@ async def test_a_pod_reads_alike_by_a_list_and_by_watches_in_both_forms(
         await client.patch(waits.sub("status"), status(), Patch.STRATEGIC)
         pod = await watched.alike("waiting", lambda pod: pod.verdict is not None)
         assert unsaid(pod.metadata) == {"deletion_timestamp"}
-        assert unsaid(pod.spec) == {"node_name"}
+        assert unsaid(pod.spec) == {"node_name", "topology_spread_constraints"}
         assert unsaid(pod.status) == {"container_statuses", "init_container_statuses"}
 
         await client.create(PODS.within(namespace), placed("placed"))
