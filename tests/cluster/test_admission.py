@@ -168,7 +168,15 @@ def asking_at_its_start() -> Json:
     return made
 
 
-@pytest.mark.parametrize("made", [parts_of_a_gpu(), asking_at_its_start()], ids=["a-part", "init-container"])
+def in_a_group() -> Json:
+    made = pod("", gpus=1, nodeName="node-1")
+    made["metadata"]["annotations"] = {"pod-group-name": "gang"}
+    return made
+
+
+@pytest.mark.parametrize(
+    "made", [parts_of_a_gpu(), asking_at_its_start(), in_a_group()], ids=["a-part", "init-container", "pod-group"]
+)
 def test_nor_may_one_that_asks_in_another_way(cluster: Cluster, made: Json) -> None:
     assert "may not set spec.nodeName" in refused(cluster, made)
 

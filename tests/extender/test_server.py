@@ -250,7 +250,7 @@ async def test_a_version_of_thousands_of_digits_is_none(client: Calls) -> None:
 
 
 async def test_only_the_verbs_are_served(client: Calls) -> None:
-    assert (await client.post("/scheduler/unknown", data=b"{}")).status == 404
+    assert (await client.post("/unknown", data=b"{}")).status == 404
     assert (await client.get("/scheduler/filter")).status == 405
 
 
@@ -263,3 +263,8 @@ async def test_calls_are_counted_by_verb_and_outcome(service: Service, client: C
 
     assert (count("answered"), count("error")) == (1, 1)
     assert service.registry.get_sample_value("gpuyard_verb_seconds_count", {"verb": "filter"}) == 2
+
+
+async def test_a_verb_that_there_is_not_is_answered_200_so_that_kube_scheduler_prints_no_address(client: Calls) -> None:
+    answer = await ask(client, "filtre", body(KNOWN))
+    assert answer["Error"] == "gpuyard has no such verb; it has filter, prioritize, preempt, bind"

@@ -14,7 +14,7 @@ connection is closed after the answer.
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from email.utils import formatdate
 from functools import lru_cache, partial
 from http import HTTPStatus
@@ -70,7 +70,9 @@ class Route(NamedTuple):
 class Reception(Protocol):
     """What the connections of one server share."""
 
-    routes: Mapping[str, Route]
+    def route(self, path: str) -> Route | None:
+        """What answers the calls of a path; None: nothing."""
+
     gate: Gate
     max_body: int
     max_held: int
@@ -268,7 +270,7 @@ class Connection(asyncio.Protocol):
             raise ValueError("a head that another reader might read otherwise")  # the parser stops: 400
         standing = self._reception.gate.standing(self._head.get(b"authorization", b""))
         self.known = standing.known
-        route = self._reception.routes.get(_path(self._url))
+        route = self._reception.route(_path(self._url))
         call = self._arriving = _Call(self._parser.get_method().decode(), route, standing.refusal)
         self._reception.under_way += call.counts
         if standing.refusal:

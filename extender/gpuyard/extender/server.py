@@ -20,9 +20,10 @@ from gpuyard.extender.authentication import Gate
 from gpuyard.extender.connection import Connection, Reply, Route
 from gpuyard.extender.handshakes import Accepted, Handshakes
 from gpuyard.extender.metrics import VerbMetrics
-from gpuyard.extender.wire import Answer, Reader, Request, WireError, write
+from gpuyard.extender.wire import Answer, FilterAnswer, Reader, Request, WireError, write
 
 PATH = "/scheduler"
+VERBS = ("filter", "prioritize", "preempt", "bind")
 MAX_HELD = 4 * MAX_BODY
 """Bytes of unfinished bodies, of all connections together."""
 
@@ -57,6 +58,13 @@ class Verb(Generic[R]):
     failure: Callable[[str], Answer]
     from_memory: bool = True
     """Whether it is answered without waiting for anybody, so that others may well wait for the answer."""
+
+
+def _refuse_unknown(_: object = None) -> Reply:
+    return Reply(write(FilterAnswer(error=f"gpuyard has no such verb; it has {', '.join(VERBS)}")))
+
+
+_UNKNOWN = Route(_refuse_unknown, _refuse_unknown)
 
 
 class Server:
@@ -95,6 +103,14 @@ class Server:
         finally:
             listener.close()
             await self._drain(shutdown)
+
+    def route(self, path: str) -> Route | None:
+        """What answers the calls of a path; None: nothing.
+
+        A verb that there is not is answered with 200, too: of any other answer kube-scheduler prints the address, and
+        the token in it, into Events.
+        """
+        return self.routes.get(path) or (_UNKNOWN if path.startswith(f"{PATH}/") else None)
 
     def came(self, connection: Connection) -> None:
         """Somebody has connected. Of too many the stranger goes who was silent longest, else who came last."""

@@ -52,6 +52,12 @@ def test_a_share_of_a_gpu_is_counted_in_thousandths() -> None:
     assert (made.fraction, made.devices, made.gpus) == (300, 2, 0)
 
 
+@pytest.mark.parametrize("notes", [{"gpu-fraction": "0.001"}, {"gpu-memory": "1", "gpu-fraction-num-devices": "8"}])
+def test_a_pod_that_has_whole_gpus_counts_these_whatever_parts_it_asks_for_as_well(notes: dict[str, str]) -> None:
+    made = read({"containers": [container(8)]}, notes, Heard())
+    assert (made.gpus, made.fraction, made.gpu_memory, made.devices, made.shared) == (8, 0, 0, 1, False)
+
+
 def test_gpu_memory_is_counted_in_mib() -> None:
     assert read({}, {"gpu-memory": "4096"}).gpu_memory == 4096
 

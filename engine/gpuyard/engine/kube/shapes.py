@@ -146,6 +146,9 @@ def _shared(notes: objects.Notes, gpus: int, complain: Complain) -> tuple[int, i
     ways = [name for name, value in asked if value is not None]
     if len(ways) > 1:
         complain(f"metadata.annotations.{ways[0]}", f"excludes {ways[-1]}: keep one of them")
+    if gpus:
+        # As far as it can be read: the whole GPUs are what kubelet gives it.
+        return 0, 0, 1
     if notes.num_devices is not None and not (fraction or memory):
         complain("metadata.annotations.gpu-fraction-num-devices", "needs gpu-fraction or gpu-memory beside it")
     return fraction, memory, devices
