@@ -47,6 +47,7 @@ class Feed:
 
     def __init__(self, ledger: Ledger, translator: Translator, report: Report) -> None:
         self._ledger = ledger
+        ledger.granted_to = translator.grant
         self._translator = translator
         self._report = report
         self._refused: dict[str, Queue] = {}

@@ -22,7 +22,7 @@ A key is a pod's name: a later pod of that name takes its place. A pod that was 
 kube-scheduler may learn of that a moment after us, and ask for a pod that nobody will ever bind.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
@@ -179,6 +179,9 @@ class Ledger:
         self._buried: dict[str, None] = {}
         self._touched: set[str] | None = set()
         self._news = False
+        self.granted_to: Callable[[str], None] = lambda _: None
+        """Told of each pod that is let through, before anything else happens."""
+        self._released: set[str] = set()
         self.arrivals = Arrivals()
         """The calls that wait for the watch."""
         self.callers_are_known = True
@@ -402,6 +405,11 @@ class Ledger:
         touched, self._touched = self._touched, set()
         return touched
 
+    def take_released(self) -> AbstractSet[str]:
+        """The pods whose grants have ended since the last call, by key: bound, refused after all, or lapsed."""
+        released, self._released = self._released, set()
+        return released
+
     def take_called(self) -> AbstractSet[str]:
         """The pods that were called since the last time, by key: they are to be woken whatever they were told."""
         called, self._called = self._called, set()
@@ -478,6 +486,7 @@ class Ledger:
 
     def _put(self, entry: Entry, old: Entry | None) -> None:
         pod, workload = entry.seen.pod, entry.seen.workload
+        self._note_grant(entry, old)
         self._entries[pod.key] = entry
         self._until.pop(pod.key, None)
         if entry.phase is not Phase.PENDING:
@@ -496,6 +505,15 @@ class Ledger:
         if old is not None and old.seen.pod.workload != pod.workload:
             self._leave(old.seen.pod)
         self.promises.look(pod.key)
+
+    def _note_grant(self, entry: Entry, old: Entry | None) -> None:
+        """Tell of a pod that is let through, and remember one that is no longer on its way."""
+        key, was_granted = entry.seen.pod.key, old is not None and old.phase is Phase.RESERVED
+        if was_granted and entry.phase is not Phase.RESERVED:
+            self._released.add(key)
+        elif entry.phase is Phase.RESERVED and not was_granted:
+            self._released.discard(key)
+            self.granted_to(key)
 
     def _set_out(self, pod: Pod, grant: Grant) -> None:
         if grant.node:

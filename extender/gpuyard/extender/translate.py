@@ -4,8 +4,9 @@ A pod's meaning depends on its PodGroup, on the pods beside it and on priority c
 cannot be read is complained of, and counts as far as it can be read: a running pod holds its room, whatever its labels
 say.
 
-What counts of a pod is fixed when it gets its node, and with its first such pod the queue, the priority and the
-preemptibility of a workload: what pods or a PodGroup say later counts again once none of its pods has a node.
+What counts of a pod is fixed when filter lets it through, and with its first such pod the queue, the priority and the
+preemptibility of a workload: what pods or a PodGroup say later counts again once none of its pods has or is granted a
+node. Who is let through, and who after all is not, the ledger says (`grant`, `release`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -73,6 +74,10 @@ class Translator:
         """The pods of each workload that have a node."""
         self._fixed: dict[str, workloads.Claim] = {}
         """What those workloads said when the first of their pods got its node."""
+        self._granted: set[str] = set()
+        """The pods that were let through, and have no node yet for all we know."""
+        self._unfixed: dict[str, Pod] = {}
+        """What the watch shows of the pods of which something else counts."""
         self._is_settled = False
         self.altered: dict[str, tuple[str, ...]] = {}
         """By which keys pods that have a node say something else than what counts, by pod."""
@@ -98,6 +103,27 @@ class Translator:
             self._fixed.pop(team, None)
         elif self._is_settled and team not in self._fixed:
             self._fixed[team] = workloads.merged(self._claims(team, self._said[team], Complaints()))
+
+    def grant(self, key: str) -> None:
+        """Filter lets this pod through: what counts of it from now on is what its gates were asked about."""
+        team = self._team_of.get(key)
+        if team is not None:
+            self._granted.add(key)
+            self._placed.setdefault(team, set()).add(key)
+            self._fix(team)
+
+    def release(self, key: str) -> list[Sighting]:
+        """A grant has ended: what the pods of its workload mean, where it has not become a binding."""
+        self._granted.discard(key)
+        seen = self._pods.get(key)
+        if seen is None or _holds(seen):
+            return []
+        self._pods[key] = seen = self._unfixed.pop(key, seen)
+        self.altered.pop(key, None)
+        left = self._team_of[key]
+        self._placed.get(left, set()).discard(key)
+        self._change_team(seen)
+        return self._all({**self._teams.get(left, {}), **self._teams[self._team_of[key]]}.values())
 
     def set_settings(self, settings: Settings) -> Iterator[Sighting]:
         """Other settings: what the pods mean now that may mean something else, one after the other."""
@@ -163,14 +189,19 @@ class Translator:
         return self.sight(seen)
 
     def _as_placed(self, seen: Pod, before: Pod) -> Pod:
-        """The pod with what counted when it got its node, if it has one."""
-        if not placed.has_node(before):
+        """The pod with what counted when it was let through, or got its node, if it was or has."""
+        key = seen.metadata.key
+        if not (placed.has_node(before) or key in self._granted):
             return seen
         kept, changed = placed.as_placed(seen, before)
-        if changed and _holds(seen):
-            self.altered[seen.metadata.key] = changed
+        if changed:
+            self._unfixed[key] = seen
         else:
-            self.altered.pop(seen.metadata.key, None)
+            self._unfixed.pop(key, None)
+        if changed and _holds(seen):
+            self.altered[key] = changed
+        else:
+            self.altered.pop(key, None)
         return kept
 
     def _note_eviction(self, seen: Pod) -> None:
@@ -192,7 +223,7 @@ class Translator:
         self._teams.setdefault(team, {})[key] = seen
         self._said.setdefault(team, {})[key] = self._says(seen, Complaints())
         self._team_of[key], self._least[key] = team, least
-        if _holds(seen):
+        if _holds(seen) or key in self._granted:
             self._placed.setdefault(team, set()).add(key)
         self._fix(team)
 
@@ -221,6 +252,8 @@ class Translator:
         if seen is not None:
             self.owners.drop(seen)
         self.altered.pop(key, None)
+        self._granted.discard(key)
+        self._unfixed.pop(key, None)
         self._fix(self._leave(key))
 
     def _leave(self, key: str) -> str:

@@ -297,9 +297,13 @@ class Verbs:
         return seen
 
     def _check(self) -> None:
-        """Raise why nothing can be decided at this moment, if so."""
+        """Raise why nothing can be decided at this moment, if so; else let what is over be over."""
         if problem := self._unavailable():
             raise problem
+        self._ledger.expire(self._clock())
+        for key in self._ledger.take_released():
+            for seen in self._translator.release(key):
+                self._ledger.see(seen)
 
     def _may_preempt(self, snapshot: Snapshot, seen: Sighting, workload: Workload) -> bool:
         """Whether kube-scheduler may make room for the pod: its gates are open, and no plan does it already."""
