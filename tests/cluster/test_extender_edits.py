@@ -42,7 +42,7 @@ def test_a_limit_below_what_is_in_use_evicts_nobody_and_new_pods_wait(yard: Yard
 
 def test_a_quota_below_what_is_in_use_costs_only_what_is_over_it_and_only_when_somebody_asks(yard: Yard) -> None:
     first, second = yard.queue("first", quota=16), yard.queue("second", quota=16)
-    # One after the other: of two that are created at once neither is packed beside the other, and one may be moved later.
+    # One after the other: two that are created at once are not packed together, and one may be moved later.
     for name in ("old-1", "old-2", "new-1", "new-2"):
         run(yard, name, queue=first, gpus=4)
     run(yard, "theirs-1", "theirs-2", queue=second, gpus=8)
