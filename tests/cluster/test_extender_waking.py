@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
@@ -73,8 +74,17 @@ def test_five_hundred_refused_pods_rest(yard: Yard) -> None:
     queue = yard.queue("team", limit=0)
     names = [f"p-{number}" for number in range(500)]
     yard.submit(*names, queue=queue)
-    yard.until(lambda: len(yard.verdicts()) == 500, 120, "all are refused")
+
+    def refused() -> int:
+        return sum("has a limit of 0 GPUs" in verdict for verdict in yard.verdicts().values())
+
+    def patched() -> Counter[str]:
+        return Counter(event["objectRef"]["name"] for event in yard.audit("patch", "pods", subresource="status"))
+
+    yard.until(lambda: refused() == 500, 120, "all are refused by their queue")
+    before = patched()
     time.sleep(60)
-    patches = [event["objectRef"]["name"] for event in yard.audit("patch", "pods", subresource="status")]
-    assert len(patches) == 500
-    assert set(patches) == set(names)
+    assert patched() - before == Counter(), "not one in a quiet minute"
+    # Twice where kube-scheduler asked before the watch showed the pod: that was said first.
+    assert set(before) == set(names)
+    assert max(before.values()) <= 2
