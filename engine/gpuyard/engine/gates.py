@@ -6,8 +6,9 @@
     limit          allocated + chunk <= limit, in the queue and every ancestor
     quota          not preemptible: what is not preemptible + chunk <= quota, in the queue and every ancestor
 
-There is no gate for the fair share: free GPUs are for whoever asks first. `GATES` is the one list of them, in order:
-the cycle, its explanation and the extender's filter all go through it.
+There is no gate for the fair share: free GPUs are for whoever asks first. `GATES` is the one list of them, in order, as
+`queue` (the first two), `gang` and `bounds` (the last two): the cycle, its explanation and the extender's filter all go
+through it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

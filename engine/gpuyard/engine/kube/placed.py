@@ -1,4 +1,4 @@
-"""What counts of a pod that has a node: it stays as it was when the pod got its node.
+"""What counts of a pod that has a node, or is on its way to one: it stays as it was when the pod was let through.
 
 Labels and annotations of a running pod can be edited, its GPUs cannot: what it takes of its queue is what it was let
 through with. The overlay `admission` refuses such edits, so that an extender that starts anew finds the same.
