@@ -17,6 +17,7 @@ from gpuyard.common.kube.protobuf import PROTOBUF
 from gpuyard.common.kube.reflector import Reflector
 from gpuyard.engine import model
 from gpuyard.engine.kube import nodes, objects, others, queues
+from gpuyard.engine.kube.gangs import LWS
 from gpuyard.engine.kube.meta import labels_of
 from gpuyard.engine.kube.workloads import QUEUE
 from gpuyard.extender.ledger import Ledger, Phase, Sighting
@@ -31,7 +32,7 @@ from gpuyard.extender.objects import (
     Queue,
     Topology,
 )
-from gpuyard.extender.owners import KINDS, LWS
+from gpuyard.extender.owners import KINDS
 from gpuyard.extender.queue_faults import LAST_GOOD, QueueFault, last_good
 from gpuyard.extender.reading import JsonPods, read_pod
 from gpuyard.extender.translate import Complaints, Translator
@@ -127,6 +128,7 @@ class Feed:
         for change in batch.changes:
             if change.new is not None:
                 seen = self._translator.put_pod(change.new)
+                self._restate()
                 self._see([seen])
                 if seen.awaits:
                     self._look_for(seen.awaits)
@@ -135,6 +137,7 @@ class Feed:
                 self._doubt(resources.PODS, meta.key, doubtful=False)
                 self._translator.drop_pod(meta.key)
                 self._ledger.end(meta.key, meta.uid)
+                self._restate()
 
     def owners(self, kind: str, batch: Batch[PodOwner]) -> None:
         """Owners of pods have changed."""
@@ -159,6 +162,7 @@ class Feed:
     def _change_mind(self, sightings: list[Sighting]) -> None:
         """Of these pods it is known only now how many start together: kube-scheduler has been told to wait."""
         self._see(sightings)
+        self._restate()
         for seen in sightings:
             if seen.pod.key in self._ledger.asleep:
                 self._ledger.wake(seen.pod.key)
@@ -167,12 +171,14 @@ class Feed:
         """PodGroups have changed."""
         for change in batch.changes:
             self._see(self._translator.put_group(_key(change.old or change.new), change.new))
+            self._restate()
 
     def classes(self, batch: Batch[PriorityClass]) -> None:
         """Priority classes have changed."""
         self._see(
             self._translator.put_classes({_key(change.old or change.new): change.new for change in batch.changes})
         )
+        self._restate()
 
     def budgets(self, batch: Batch[PodDisruptionBudget]) -> None:
         """Disruption budgets have changed."""
@@ -289,6 +295,16 @@ class Feed:
             self._owners[kind].hurry()
 
     # --- helpers ---
+
+    def _restate(self) -> None:
+        """Tell the ledger of workloads that mean something else since a pod of theirs came, changed or went."""
+        for key in self._translator.take_stirred():
+            known, now = self._ledger.workload(key), self._translator.workload_of(key)
+            if (known is not None and known.queue is not None) != (now.queue is not None):
+                # Pods without GPUs count only in a queue.
+                self._see(self._translator.team(key))
+            else:
+                self._ledger.put_workload(now)
 
     def _see(self, sightings: list[Sighting]) -> None:
         for seen in sightings:

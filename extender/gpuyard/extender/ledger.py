@@ -310,11 +310,26 @@ class Ledger:
         self._bury(uid)
         self._end(key, uid)
 
+    def workload(self, key: str) -> Workload | None:
+        """A workload of which pods are known; None: of this one none is."""
+        return self._teams[key][0] if key in self._teams else None
+
     def put_workload(self, workload: Workload) -> None:
         """A workload has changed apart from its pods; one that nobody belongs to yet comes with its first pod."""
-        if workload.key in self._teams:
-            self._teams[workload.key] = (workload, self._teams[workload.key][1])
+        known, team = self._teams.get(workload.key, (workload, frozenset()))
+        if known != workload:
+            self._news = True
+            self._teams[workload.key] = (workload, team)
             self._changes.put_workload(workload)
+            self._restate(workload, team)
+
+    def _restate(self, workload: Workload, team: Iterable[str]) -> None:
+        """Let all pods of a workload say the same of it: a reservation that lapses must not bring back an old one."""
+        for key in team:
+            entry = self._entries[key]
+            self._entries[key] = replace(entry, seen=replace(entry.seen, workload=workload))
+            if _matters(entry.seen.pod):
+                self._touch(key)
 
     def put_nodes(self, nodes: Iterable[Node]) -> None:
         """These nodes are new or changed; kube-scheduler may have asked about them before we knew."""
@@ -507,6 +522,7 @@ class Ledger:
         known, team = self._teams.get(workload.key, (None, frozenset()))
         if known != workload:
             self._changes.put_workload(workload)
+            self._restate(workload, team - {pod})
         if known != workload or pod not in team:
             self._teams[workload.key] = (workload, team | {pod})
             # A gang that has become whole: kube-scheduler wakes nobody for a pod that is only created.

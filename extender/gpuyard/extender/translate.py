@@ -15,7 +15,7 @@ from gpuyard.engine.kube import gangs, placed, pods, workloads
 from gpuyard.engine.kube.faults import Complain
 from gpuyard.engine.kube.meta import created, labels_of, read
 from gpuyard.engine.kube.times import moment
-from gpuyard.engine.model import Budget, Gang, State, Workload
+from gpuyard.engine.model import Budget, State, Workload
 from gpuyard.engine.model import Pod as EnginePod
 from gpuyard.engine.settings import Settings
 from gpuyard.engine.stepwise import at_once
@@ -46,6 +46,8 @@ class Said(NamedTuple):
 
     claim: workloads.Claim
     created: int
+    minimum: int
+    """How many pods start together where no PodGroup says so."""
 
 
 class Translator:
@@ -64,6 +66,8 @@ class Translator:
         self._teams: dict[str, dict[str, Pod]] = {}
         self._said: dict[str, dict[str, Said]] = {}
         self._team_of: dict[str, str] = {}
+        self._stirred: set[str] = set()
+        """Workloads that may mean something else since one of their pods came, changed or went."""
         self._placed: dict[str, set[str]] = {}
         """The pods of each workload that have a node."""
         self._fixed: dict[str, workloads.Claim] = {}
@@ -112,18 +116,21 @@ class Translator:
         self._known = {**workloads.CLASSES, **self._classes}
         concerned = [pod for pod in self._pods.values() if self._may_name(pod, seen)]
         for pod in concerned:
-            key = pod.metadata.key
-            self._said[self._team_of[key]][key] = self._says(pod, Complaints())
+            self._stir("", self._join(pod))
         return self._all(concerned)
 
     def put_group(self, key: str, seen: PodGroup | None) -> list[Sighting]:
         """A PodGroup is new, changed or gone (None): what the pods mean that name it."""
+        came_or_went = (seen is None) == (key in self._groups)
         if seen is None:
             self._groups.pop(key, None)
             self._forget_eviction(key)
         else:
             self._groups[key] = seen
-        return self._all(self._teams.get(key, {}).values())
+        # Others that have the name of a PodGroup stay apart from it.
+        strangers = self._teams.get(f"{key}.alone", {}) if came_or_went else {}
+        concerned = sorted({**self._teams.get(key, {}), **strangers})
+        return self._anew(concerned) if came_or_went else self._all(self._pods[name] for name in concerned)
 
     def put_owner(self, kind: str, key: str, seen: PodOwner | None) -> list[Sighting]:
         """An owner of pods is new, changed or gone (None): what its pods mean."""
@@ -141,7 +148,7 @@ class Translator:
         found = [self._pods[key] for key in keys]
         for pod in found:
             left = self._leave(pod.metadata.key)
-            self._join(pod)
+            self._stir(left, self._join(pod))
             self._fix(left)
         return self._all(found)
 
@@ -151,13 +158,17 @@ class Translator:
         before = self._pods.get(key)
         if before is not None and before.metadata.uid == seen.metadata.uid:
             seen = self._as_placed(seen, before)
+            said = self._said[self._team_of[key]][key]
             left = self._leave(key)
+            self.owners.change(before, seen)
         else:
-            left = self.drop_pod(key)
+            said, left = None, self.drop_pod(key)
+            self.owners.add(seen)
         self._pods[key] = seen
-        self.owners.add(seen)
-        self._join(seen)
+        joined = self._join(seen)
         self._fix(left)
+        if joined != left or self._said[joined][key] != said:
+            self._stir(left, joined)
         self._note_eviction(seen)
         return self.sight(seen)
 
@@ -179,16 +190,17 @@ class Translator:
             at = read(moment, seen.evicted, "status.conditions", Complaints(), 0)
             self._evicted[team] = max(at, self._evicted.get(team, 0))
 
-    def _join(self, seen: Pod) -> None:
-        """Count a pod among those of its workload."""
+    def _join(self, seen: Pod) -> str:
+        """Count a pod among those of its workload: which one."""
         key = seen.metadata.key
-        team, _ = self._team(seen, Complaints())
+        team, least = self._team(seen, Complaints())
         self._teams.setdefault(team, {})[key] = seen
-        self._said.setdefault(team, {})[key] = self._says(seen, Complaints())
+        self._said.setdefault(team, {})[key] = self._says(seen, least, Complaints())
         self._team_of[key] = team
         if _holds(seen):
             self._placed.setdefault(team, set()).add(key)
         self._fix(team)
+        return team
 
     def put_budget(self, key: str, seen: PodDisruptionBudget | None) -> None:
         """A disruption budget is new, changed or gone (None)."""
@@ -217,6 +229,7 @@ class Translator:
         self.altered.pop(key, None)
         left = self._leave(key)
         self._fix(left)
+        self._stirred.add(left)
         return left
 
     def _leave(self, key: str) -> str:
@@ -237,12 +250,33 @@ class Translator:
         if team not in self._teams and team not in self._groups:
             self._evicted.pop(team, None)
 
+    def _stir(self, left: str, joined: str) -> None:
+        """A pod has left one workload and joined another, or said something new in the same."""
+        if left != joined:
+            self._stirred.add(left)
+        if len(self._teams[joined]) > 1:
+            self._stirred.add(joined)
+
+    def take_stirred(self) -> list[str]:
+        """The workloads that may mean something else, to others than the pod that came, changed or went."""
+        stirred, self._stirred = self._stirred, set()
+        return sorted(key for key in stirred if key in self._teams)
+
+    def workload_of(self, key: str) -> Workload:
+        """A workload as its PodGroup and its pods make it at present."""
+        return self._workload(key, self._said[key], Complaints())
+
+    def team(self, key: str) -> list[Sighting]:
+        """What all pods of a workload mean."""
+        return self._all(self._teams[key].values())
+
     def sight(self, seen: Pod) -> Sighting:
         """What a pod means that a watch or a call shows."""
         complain = Complaints()
         team, least = self._team(seen, complain)
         pod = pods.pod(seen, team, 0, complain)
-        workload = self._workload(team, least, seen, complain)
+        said = self._said.get(team, {}) | {seen.metadata.key: self._says(seen, least, complain)}
+        workload = self._workload(team, said, complain)
         if pod.group or workload.gang.parts:
             group = gangs.part_of(pod.group, team, gangs.parts_of(workload.gang), complain)
             pod = replace(pod, group=group)
@@ -271,17 +305,15 @@ class Translator:
     def _team(self, seen: Pod, complain: Complaints) -> tuple[str, int]:
         return workloads.workload_key(seen, self.owners.known, self._groups, complain)
 
-    def _workload(self, key: str, least: int, seen: Pod, complain: Complaints) -> Workload:
-        group, own = self._groups.get(key), seen.metadata.key
-        said = self._said.get(key, {}) | {own: self._says(seen, complain)}
-        ages = [one.created for one in said.values()] if group is None else [created(group, 0, complain)]
+    def _workload(self, key: str, said: Mapping[str, Said], complain: Complaints) -> Workload:
         claim = workloads.merged(self._claims(key, said, complain))
         made = workloads.workload(
             key,
+            self._groups.get(key),
             [workloads.fixed(claim, self._fixed[key]) if key in self._fixed else claim],
-            gangs.gang(group, complain) if group is not None else Gang(minimum=least),
+            workloads.Birth(min(one.created for one in said.values()), max(one.minimum for one in said.values())),
             default_queue=self._settings.default_queue,
-            created=min(ages),
+            complain=complain,
         )
         return replace(made, last_evicted=self._evicted[key]) if key in self._evicted else made
 
@@ -290,8 +322,8 @@ class Translator:
         group, claims = self._groups.get(key), [said[name].claim for name in sorted(said)]
         return claims if group is None else [workloads.group_claim(group, self._known, complain), *claims]
 
-    def _says(self, seen: Pod, complain: Complaints) -> Said:
-        return Said(workloads.pod_claim(seen, self._known, complain), created(seen, 0, complain))
+    def _says(self, seen: Pod, least: int, complain: Complaints) -> Said:
+        return Said(workloads.pod_claim(seen, self._known, complain), created(seen, 0, complain), least)
 
 
 def _holds(seen: Pod) -> bool:

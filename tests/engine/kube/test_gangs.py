@@ -161,5 +161,12 @@ def test_each_group_of_a_leader_worker_set_is_a_gang(kind: str, name: str, made:
     assert owned_gang(owned_by(kind, name, labels=labels), given, Heard()) == made
 
 
+def test_a_job_of_another_api_says_nothing_of_the_pods_of_its_namesake() -> None:
+    given = among(owner("Job", {}, annotations={"kai.scheduler/batch-min-member": "3"}))
+    for version, made in (("batch/v1", ("default/job", 3)), ("", ("default/job", 3)), ("batch.example.com/v1", None)):
+        named = {"apiVersion": version, "kind": "Job", "name": "job", "uid": "u"}
+        assert owned_gang(seen(objects.Pod, with_meta(written.pod(), ownerReferences=[named])), given, Heard()) == made
+
+
 def test_a_bare_pod_starts_alone() -> None:
     assert owned_gang(seen(objects.Pod, written.pod()), {}, Heard()) is None

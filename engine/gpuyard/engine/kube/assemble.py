@@ -15,8 +15,8 @@ from gpuyard.engine import model
 from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.decode import Found
 from gpuyard.engine.kube.faults import Complain, Fault, Unreadable, printable
-from gpuyard.engine.kube.gangs import Owners, gang, part_of, parts_of
-from gpuyard.engine.kube.meta import created, is_name, key_of, labels_of, meta_of, name_of, namespace_of, notes_of, read
+from gpuyard.engine.kube.gangs import Owners, part_of, parts_of
+from gpuyard.engine.kube.meta import is_name, key_of, labels_of, meta_of, name_of, namespace_of, notes_of, read
 from gpuyard.engine.kube.nodes import node
 from gpuyard.engine.kube.others import budget, promises, topology
 from gpuyard.engine.kube.queues import history, queue
@@ -25,6 +25,7 @@ from gpuyard.engine.kube.times import moment
 from gpuyard.engine.kube.workloads import (
     CLASSES,
     QUEUE,
+    Birth,
     Claim,
     apart,
     group_claim,
@@ -224,12 +225,11 @@ class _Assembly:
             self._complain("spec.nodeName", f"there is no node {pod.node!r} in the input")
         if pod.group or parts:
             pod = replace(pod, group=part_of(pod.group, workload, parts, self._complain))
-        if pod.workload != workload or pod.created == NOT_BORN or pod.nominated or one.object.device_ids:
+        if pod.workload != workload or pod.created == NOT_BORN or one.object.device_ids:
             return replace(
                 pod,
                 workload=workload,
                 created=self._born(one),
-                nominated=pod.nominated if pod.nominated in self._nodes else "",
                 devices=devices.get(pod.key, ()) if pod.holds else (),
             )
         return pod
@@ -259,15 +259,7 @@ class _Assembly:
         self._at = self._given[objects.PodGroup][key]
         claims.insert(0, group_claim(seen, self._classes, self._complain))
         self._warn_of_queues(claims)
-        stale = "metadata.annotations.kai.scheduler/stale-podgroup-timestamp"
-        return workload(
-            key,
-            claims,
-            gang(seen, self._complain),
-            default_queue=self._settings.default_queue,
-            created=created(seen, self._now, self._complain),
-            stale_since=read(moment, notes_of(seen).stale_since, stale, self._complain, None),
-        )
+        return self._made(key, seen, claims, Birth(self._now))
 
     def _ungrouped(self, key: str, team: "_Team") -> model.Workload:
         claims, least = self._claims(team), self._least.get(key, 1) if self._least else 1
@@ -276,13 +268,12 @@ class _Assembly:
             self._warn_of_queues(claims)
         if key in self._named:
             self._warn(f"its PodGroup {key} is not given: counted as a gang with a minimum of {least}")
-        return workload(
-            key,
-            claims,
-            model.ALONE if least == 1 else model.Gang(minimum=least),
-            default_queue=self._settings.default_queue,
-            created=min(map(self._born, team)) if len(team) > 1 else self._born(team[0]),
-        )
+        born = min(map(self._born, team)) if len(team) > 1 else self._born(team[0])
+        return self._made(key, None, claims, Birth(born, least))
+
+    def _made(self, key: str, group: objects.PodGroup | None, claims: list[Claim], birth: Birth) -> model.Workload:
+        default_queue = self._settings.default_queue
+        return workload(key, group, claims, birth, default_queue=default_queue, complain=self._complain)
 
     def _warn_of_queues(self, claims: Sequence[Claim]) -> None:
         if (two := two_queues(claims)) is not None:
