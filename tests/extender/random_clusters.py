@@ -4,12 +4,15 @@
 there: earlier versions, deletions and new objects of the same name, and objects that are gone in the end.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
+from typing import TypeVar
 
 import msgspec
 
 from tests.extender.builders import Json, container, meta, node, queue, topology
+
+A = TypeVar("A")
 
 NAMESPACES = ("ns", "other")
 QUEUES = ("team", "team-a", "team-b", "deep", "missing")
@@ -30,6 +33,19 @@ GPUS: tuple[tuple[int, Json], ...] = (
 )
 """Whole GPUs and annotations of a pod."""
 
+WRONG_LABELS: tuple[Json, ...] = (
+    {"kai.scheduler/subgroup-name": "nobody"},
+    {"kai.scheduler/preemptibility": "often"},
+    {"kai.scheduler/task-priority": "high"},
+    {"priorityClassName": "unheard-of"},
+)
+WRONG_NOTES: tuple[Json, ...] = (
+    {"gpu-fraction": "much"},
+    {"gpu-memory": "-1"},
+    {"kai.scheduler/batch-min-member": "many"},
+    {"kai.scheduler/preemption-delay": "soon"},
+)
+
 WAITING = ("waiting", "gated", "nominated")
 STATES = (*WAITING, "bound", "running", "terminating", "ended", "deleted-unplaced", "wish")
 
@@ -39,8 +55,12 @@ class RandomCluster:
 
     def __init__(self, seed: int) -> None:
         self._chance = Random(seed)
-        self.default_queue = self._chance.choice(("", "", "team-a"))
+        self.default_queues = [self._chance.choice(("", "", "team-a")) for _ in range(2)]
+        """The setting at first and in the end."""
+        self.faulty = self.happens(0.3)
+        """Whether some objects say what cannot be read: a file of them is refused."""
         self._nodes = [f"n{n}" for n in range(self._chance.randint(1, 3))]
+        self._places = [*self._nodes, "gone"] if self.faulty else self._nodes
         self.histories = [*map(self._history, self._identities())]
         self.objects = [found for history in self.histories if (found := history[-1]["now"]) is not None]
 
@@ -55,6 +75,10 @@ class RandomCluster:
     def happens(self, chance: float) -> bool:
         """Whether something happens that is so likely."""
         return self._chance.random() < chance
+
+    def chosen(self, some: Sequence[A]) -> A:
+        """One of these."""
+        return self._chance.choice(some)
 
     # --- histories ---
 
@@ -79,7 +103,7 @@ class RandomCluster:
             versions += self._end_of(of)
         events: list[Json] = []
         for n, version in enumerate(versions):
-            if n and kind not in ("Node", "PyTorchJob", "LeaderWorkerSet", "RayCluster", "Job") and self.happens(0.15):
+            if n and kind not in ("PyTorchJob", "LeaderWorkerSet", "RayCluster", "Job") and self.happens(0.15):
                 events.append({"kind": kind, "key": of, "now": None})
             renewed = version | {"metadata": version["metadata"] | {"uid": f"uid-{of[2]}-{_deaths(events)}"}}
             events += [{"kind": kind, "key": of, "now": renewed}] * self._chance.choice((1, 1, 1, 2))
@@ -156,8 +180,12 @@ class RandomCluster:
         if self.happens(0.3):
             spec["topologyConstraint"] = {"topology": "zones", "requiredTopologyLevel": "zone"}
         if name == "parts" or self.happens(0.4):
-            names = ["default", *(["lead"] if self.happens(0.5) else [])]
+            names = (
+                ["lead"] if self.faulty and self.happens(0.3) else ["default", *(["lead"] if self.happens(0.5) else [])]
+            )
             spec["subGroups"] = [{"name": one, "minMember": self._chance.randint(1, 2)} for one in names]
+        if self.faulty and self.happens(0.2):
+            spec |= self._chance.choice(({"minMember": -1}, {"preemptibility": "often"}, {"subGroups": [{"name": ""}]}))
         labels = {"kai.scheduler/preemptibility": "non-preemptible"} if self.happens(0.3) else {}
         notes = {"kai.scheduler/stale-podgroup-timestamp": "2026-01-02T00:00:00Z"} if self.happens(0.2) else {}
         made = {"kind": "PodGroup", "metadata": meta(name, "ns", labels=labels, annotations=notes), "spec": spec}
@@ -185,7 +213,7 @@ class RandomCluster:
         if self.happens(0.1):
             spec["schedulerName"] = self._chance.choice(("kai-scheduler", "other-scheduler"))
         if state not in (*WAITING, "deleted-unplaced"):
-            spec["nodeName"] = self._chance.choice(self._nodes)
+            spec["nodeName"] = self._chance.choice(self._places)
         if state == "gated":
             spec["schedulingGates"] = [{"name": "later"}]
         if state in ("terminating", "deleted-unplaced"):
@@ -210,7 +238,7 @@ class RandomCluster:
             some["runai-gpu-group"] = self._chance.choice(("one", "two"))
         if self.happens(0.1):
             some["priorityClassName"] = self._chance.choice(("build", "inference"))
-        return some
+        return some | (self._chance.choice(WRONG_LABELS) if self.faulty and self.happens(0.3) else {})
 
     def _gang_notes(self) -> Json:
         notes: Json = {}
@@ -218,7 +246,7 @@ class RandomCluster:
             notes["pod-group-name"] = self._chance.choice((*GROUPS, "never-given"))
         if self.happens(0.15):
             notes["kai.scheduler/batch-min-member"] = self._chance.choice(("1", "2", "3"))
-        return notes
+        return notes | (self._chance.choice(WRONG_NOTES) if self.faulty and self.happens(0.3) else {})
 
     def _owner_reference(self, labels: Json) -> Json | None:
         kind, name, version = self._chance.choice(
