@@ -18,8 +18,7 @@ from gpuyard.common.kube.reflector import Reflector
 from gpuyard.engine import model
 from gpuyard.engine.kube import nodes, objects, others, queues
 from gpuyard.engine.kube.gangs import LWS
-from gpuyard.engine.kube.meta import labels_of
-from gpuyard.engine.kube.workloads import QUEUE
+from gpuyard.engine.kube.workloads import queue_label
 from gpuyard.extender.ledger import Ledger, Phase, Sighting
 from gpuyard.extender.objects import (
     Namespace,
@@ -215,7 +214,7 @@ class Feed:
             if change.new is None:
                 labels.pop(_key(change.old), None)
             else:
-                labels[_key(change.new)] = labels_of(change.new).get(QUEUE, "")
+                labels[_key(change.new)] = queue_label(change.new)
         if labels != self._ledger.snapshot.namespaces:
             self._ledger.become(msgspec.structs.replace(self._ledger.snapshot, namespaces=labels))
 

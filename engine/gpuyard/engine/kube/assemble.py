@@ -16,19 +16,19 @@ from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.decode import Found
 from gpuyard.engine.kube.faults import Complain, Fault, Unreadable, printable
 from gpuyard.engine.kube.gangs import Owners, part_of, parts_of
-from gpuyard.engine.kube.meta import is_name, key_of, labels_of, meta_of, name_of, namespace_of, notes_of, read
+from gpuyard.engine.kube.meta import is_name, key_of, meta_of, name_of, namespace_of, notes_of, read
 from gpuyard.engine.kube.nodes import node
-from gpuyard.engine.kube.others import budget, promises, topology
+from gpuyard.engine.kube.others import budget, promises, rule, topology
 from gpuyard.engine.kube.queues import history, queue
 from gpuyard.engine.kube.telling import NOT_BORN, Telling
 from gpuyard.engine.kube.times import moment
 from gpuyard.engine.kube.workloads import (
     CLASSES,
-    QUEUE,
     Birth,
     Claim,
     apart,
     group_claim,
+    queue_label,
     ranked,
     two_queues,
     workload,
@@ -109,7 +109,7 @@ class _Assembly:
             budgets=budgets,
             promises=[p for p in kept if p.node in self._nodes],
             history=past,
-            namespaces={n: labels_of(o).get(QUEUE, "") for n, o in self._objects(objects.Namespace).items()},
+            namespaces={n: queue_label(o) for n, o in self._objects(objects.Namespace).items()},
         )
         return Reading(replace(snapshot, offers=self._offers), tuple(sorted(self._warnings)))
 
@@ -173,10 +173,12 @@ class _Assembly:
         by_namespace = defaultdict[str, list[model.Pod]](list)
         for one in pods if self._given[objects.PodDisruptionBudget] else ():
             by_namespace[one.namespace].append(one)
-        return self._each(
-            objects.PodDisruptionBudget,
-            lambda seen, complain: budget(seen, by_namespace[namespace_of(seen)], complain),
-        )
+
+        def read_one(seen: objects.PodDisruptionBudget, complain: Complain) -> model.Budget:
+            about = rule(seen, complain)
+            return budget(seen, (pod.key for pod in by_namespace[about.namespace] if about.covers(pod)))
+
+        return self._each(objects.PodDisruptionBudget, read_one)
 
     # --- pods and workloads ---
 

@@ -182,6 +182,11 @@ def group_claim(seen: objects.PodGroup, classes: Classes, complain: Complain) ->
     )
 
 
+def queue_label(seen: objects.Namespace) -> str:
+    """The queue whose pods may be in this namespace, where `namespaceMatch` is `label`; empty: none is named."""
+    return labels_of(seen).get(QUEUE, "")
+
+
 def two_queues(claims: Sequence[Claim]) -> tuple[str, str] | None:
     """(the queue that wins, another one that is named too), where pods and PodGroup do not agree."""
     wins = merged(claims).named_queue
