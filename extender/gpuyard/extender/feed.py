@@ -297,11 +297,11 @@ class Feed:
 
     def _restate(self) -> None:
         """Tell the ledger of workloads that mean something else since a pod of theirs came, changed or went."""
-        for key in self._translator.take_stirred():
-            known, now = self._ledger.workload(key), self._translator.workload_of(key)
+        for now in self._translator.take_stirred():
+            known = self._ledger.workload(now.key)
             if (known is not None and known.queue is not None) != (now.queue is not None):
                 # Pods without GPUs count only in a queue.
-                self._see(self._translator.team(key))
+                self._see(self._translator.team(now.key))
             else:
                 self._ledger.put_workload(now)
 

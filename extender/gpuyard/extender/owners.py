@@ -74,6 +74,9 @@ class Owners:
 
     def change(self, before: Pod, now: Pod) -> None:
         """This pod has changed, and may name another owner."""
+        old, new = before.metadata, now.metadata
+        if (old.owner_references, old.labels) == (new.owner_references, new.labels):
+            return
         if owner_key(before) != owner_key(now):
             self.drop(before)
             self.add(now)

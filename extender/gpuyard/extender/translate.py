@@ -8,7 +8,7 @@ What counts of a pod is fixed when it gets its node, and with its first such pod
 preemptibility of a workload: what pods or a PodGroup say later counts again once none of its pods has a node.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from gpuyard.engine.kube import gangs, placed, pods, workloads
@@ -66,8 +66,8 @@ class Translator:
         self._teams: dict[str, dict[str, Pod]] = {}
         self._said: dict[str, dict[str, Said]] = {}
         self._team_of: dict[str, str] = {}
-        self._stirred: set[str] = set()
-        """Workloads that may mean something else since one of their pods came, changed or went."""
+        self._stirred: dict[str, Workload | None] = {}
+        """Workloads that may mean something else since one of their pods came, changed or went; None: not made yet."""
         self._placed: dict[str, set[str]] = {}
         """The pods of each workload that have a node."""
         self._fixed: dict[str, workloads.Claim] = {}
@@ -127,10 +127,19 @@ class Translator:
             self._forget_eviction(key)
         else:
             self._groups[key] = seen
+        if not came_or_went:
+            return self._all(self._teams.get(key, {}).values())
         # Others that have the name of a PodGroup stay apart from it.
-        strangers = self._teams.get(f"{key}.alone", {}) if came_or_went else {}
-        concerned = sorted({**self._teams.get(key, {}), **strangers})
-        return self._anew(concerned) if came_or_went else self._all(self._pods[name] for name in concerned)
+        alone = f"{key}.alone"
+        return self._rename(key, alone) if seen else self._rename(alone, key)
+
+    def _rename(self, old: str, new: str) -> list[Sighting]:
+        """A PodGroup comes or goes: what its pods mean, and those of the workload that it gives another name to."""
+        then = None if new in self._fixed else self._fixed.get(old)
+        found = self._rejoin(sorted({**self._teams.get(old, {}), **self._teams.get(new, {})}))
+        if then is not None and new in self._fixed:
+            self._fixed[new] = then
+        return self._all(found)
 
     def put_owner(self, kind: str, key: str, seen: PodOwner | None) -> list[Sighting]:
         """An owner of pods is new, changed or gone (None): what its pods mean."""
@@ -145,12 +154,16 @@ class Translator:
         return self._anew(self.owners.give_up(now, heard))
 
     def _anew(self, keys: Iterable[str]) -> list[Sighting]:
+        return self._all(self._rejoin(keys))
+
+    def _rejoin(self, keys: Iterable[str]) -> list[Pod]:
+        """Count these pods among those of their workload, which may be another one by now."""
         found = [self._pods[key] for key in keys]
         for pod in found:
             left = self._leave(pod.metadata.key)
             self._stir(left, self._join(pod))
             self._fix(left)
-        return self._all(found)
+        return found
 
     def put_pod(self, seen: Pod) -> Sighting:
         """A pod is new or changed: what it means."""
@@ -170,7 +183,10 @@ class Translator:
         if joined != left or self._said[joined][key] != said:
             self._stir(left, joined)
         self._note_eviction(seen)
-        return self.sight(seen)
+        sighting, workload = self._sight(seen)
+        if joined in self._stirred:
+            self._stirred[joined] = workload
+        return sighting
 
     def _as_placed(self, seen: Pod, before: Pod) -> Pod:
         """The pod with what counted when it got its node, if it has one."""
@@ -229,7 +245,7 @@ class Translator:
         self.altered.pop(key, None)
         left = self._leave(key)
         self._fix(left)
-        self._stirred.add(left)
+        self._stirred[left] = None
         return left
 
     def _leave(self, key: str) -> str:
@@ -253,18 +269,15 @@ class Translator:
     def _stir(self, left: str, joined: str) -> None:
         """A pod has left one workload and joined another, or said something new in the same."""
         if left != joined:
-            self._stirred.add(left)
+            self._stirred[left] = None
         if len(self._teams[joined]) > 1:
-            self._stirred.add(joined)
+            self._stirred[joined] = None
 
-    def take_stirred(self) -> list[str]:
+    def take_stirred(self) -> list[Workload]:
         """The workloads that may mean something else, to others than the pod that came, changed or went."""
-        stirred, self._stirred = self._stirred, set()
-        return sorted(key for key in stirred if key in self._teams)
-
-    def workload_of(self, key: str) -> Workload:
-        """A workload as its PodGroup and its pods make it at present."""
-        return self._workload(key, self._said[key], Complaints())
+        stirred, self._stirred = self._stirred, {}
+        known = [(key, made) for key, made in sorted(stirred.items()) if key in self._teams]
+        return [made or self._workload(key, self._said[key], Complaints()) for key, made in known]
 
     def team(self, key: str) -> list[Sighting]:
         """What all pods of a workload mean."""
@@ -272,6 +285,10 @@ class Translator:
 
     def sight(self, seen: Pod) -> Sighting:
         """What a pod means that a watch or a call shows."""
+        return self._sight(seen)[0]
+
+    def _sight(self, seen: Pod) -> tuple[Sighting, Workload]:
+        """What a pod means, and its workload, also where that is none of ours."""
         complain = Complaints()
         team, least = self._team(seen, complain)
         pod = pods.pod(seen, team, 0, complain)
@@ -285,7 +302,7 @@ class Translator:
         if awaits:
             # As if it did not exist yet: nobody knows how many start with it.
             pod = replace(pod, gated=True)
-        return Sighting(
+        sighting = Sighting(
             pod=pod if concerns_us else replace(pod, workload=""),
             awaits=awaits,
             workload=workload if concerns_us else None,
@@ -294,6 +311,7 @@ class Translator:
             claims_volumes=seen.claims_volumes,
             fault=_shortened("; ".join(complain)),
         )
+        return sighting, workload
 
     def _all(self, seen: Iterable[Pod]) -> list[Sighting]:
         return [self.sight(pod) for pod in list(seen)]
@@ -306,12 +324,12 @@ class Translator:
         return workloads.workload_key(seen, self.owners.known, self._groups, complain)
 
     def _workload(self, key: str, said: Mapping[str, Said], complain: Complaints) -> Workload:
-        claim = workloads.merged(self._claims(key, said, complain))
+        claim, group = workloads.merged(self._claims(key, said, complain)), self._groups.get(key)
         made = workloads.workload(
             key,
-            self._groups.get(key),
+            group,
             [workloads.fixed(claim, self._fixed[key]) if key in self._fixed else claim],
-            workloads.Birth(min(one.created for one in said.values()), max(one.minimum for one in said.values())),
+            workloads.Birth(0) if group else _birth(said.values()),
             default_queue=self._settings.default_queue,
             complain=complain,
         )
@@ -329,6 +347,10 @@ class Translator:
 def _holds(seen: Pod) -> bool:
     """Whether a pod has a node and has not ended."""
     return placed.has_node(seen) and (seen.status is None or seen.status.phase not in ENDED)
+
+
+def _birth(said: Collection[Said]) -> workloads.Birth:
+    return workloads.Birth(min(one.created for one in said), max(one.minimum for one in said))
 
 
 def _shortened(text: str) -> str:
