@@ -2,7 +2,7 @@
 
 import pytest
 from gpuyard.engine.kube import objects
-from gpuyard.engine.kube.gangs import Owners, gang, owned_gang, owned_minimum
+from gpuyard.engine.kube.gangs import Owners, gang, owned_gang, owned_minimum, owner_key
 from gpuyard.engine.model import MOST_LEVELS, Gang, TopologyConstraint
 
 from tests.engine.kube import written
@@ -166,6 +166,12 @@ def test_a_job_of_another_api_says_nothing_of_the_pods_of_its_namesake() -> None
     for version, made in (("batch/v1", ("default/job", 3)), ("", ("default/job", 3)), ("batch.example.com/v1", None)):
         named = {"apiVersion": version, "kind": "Job", "name": "job", "uid": "u"}
         assert owned_gang(seen(objects.Pod, with_meta(written.pod(), ownerReferences=[named])), given, Heard()) == made
+
+
+def test_a_pod_has_an_owner_that_can_say_how_many_start_only_if_it_is_of_a_known_kind() -> None:
+    assert owner_key(owned_by("PyTorchJob")) == ("default", "PyTorchJob", "job")
+    assert owner_key(owned_by("ReplicaSet")) is None
+    assert owner_key(seen(objects.Pod, written.pod())) is None
 
 
 def test_a_bare_pod_starts_alone() -> None:
