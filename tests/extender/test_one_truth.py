@@ -137,6 +137,13 @@ def told(snapshot: Snapshot) -> dict[str, dict[Any, Any]]:
         "queues": dict(snapshot.queues.items()),
         "topologies": dict(snapshot.topologies),
         "namespaces": dict(snapshot.namespaces),
+        "members": {
+            key: [pod.key for pod in team if pod.key in matter]
+            for key, team in snapshot.members.items()
+            if key in peopled
+        },
+        "waiting": {key: set(names) for key, names in snapshot.waiting.items()},
+        "victims": {key: set(names) for key, names in snapshot.victims.items()},
         "use": {key: use for key, use in snapshot.use.items() if use != UNUSED},
         "own": {key: use for key, use in snapshot.own.items() if use != UNUSED},
         "room": dict(snapshot.room.items()),
