@@ -50,6 +50,13 @@ class Said(NamedTuple):
     """How many pods start together where no PodGroup says so."""
 
 
+class Made(NamedTuple):
+    """A workload, and what is wrong with its PodGroup."""
+
+    workload: Workload
+    faults: Complaints
+
+
 class Translator:
     """What pods mean at present."""
 
@@ -277,7 +284,7 @@ class Translator:
         """The workloads that may mean something else, to others than the pod that came, changed or went."""
         stirred, self._stirred = self._stirred, {}
         known = [(key, made) for key, made in sorted(stirred.items()) if key in self._teams]
-        return [made or self._workload(key, self._said[key], Complaints()) for key, made in known]
+        return [made or self._made(key, self._said[key]).workload for key, made in known]
 
     def team(self, key: str) -> list[Sighting]:
         """What all pods of a workload mean."""
@@ -287,13 +294,14 @@ class Translator:
         """What a pod means that a watch or a call shows."""
         return self._sight(seen)[0]
 
-    def _sight(self, seen: Pod) -> tuple[Sighting, Workload]:
-        """What a pod means, and its workload, also where that is none of ours."""
+    def _sight(self, seen: Pod, made: Made | None = None) -> tuple[Sighting, Workload]:
+        """What a pod means, and its workload, also where that is none of ours; `made` earlier where that is known."""
         complain = Complaints()
         team, least = self._team(seen, complain)
         pod = pods.pod(seen, team, 0, complain)
-        said = self._said.get(team, {}) | {seen.metadata.key: self._says(seen, least, complain)}
-        workload = self._workload(team, said, complain)
+        own = self._says(seen, least, complain)
+        workload, faults = made or self._made(team, self._said.get(team, {}) | {seen.metadata.key: own})
+        complain += faults
         if pod.group or workload.gang.parts:
             group = gangs.part_of(pod.group, team, gangs.parts_of(workload.gang), complain)
             pod = replace(pod, group=group)
@@ -314,7 +322,15 @@ class Translator:
         return sighting, workload
 
     def _all(self, seen: Iterable[Pod]) -> list[Sighting]:
-        return [self.sight(pod) for pod in list(seen)]
+        """What these pods mean that were shown earlier; each of their workloads is made once."""
+        made: dict[str, Made] = {}
+        sightings = []
+        for pod in list(seen):
+            team = self._team_of[pod.metadata.key]
+            if team not in made:
+                made[team] = self._made(team, self._said[team])
+            sightings.append(self._sight(pod, made[team])[0])
+        return sightings
 
     def _may_name(self, seen: Pod, classes: Mapping[str, object]) -> bool:
         own = labels_of(seen).get(workloads.PRIORITY_CLASS) or (seen.spec.priority_class_name if seen.spec else None)
@@ -323,7 +339,9 @@ class Translator:
     def _team(self, seen: Pod, complain: Complaints) -> tuple[str, int]:
         return workloads.workload_key(seen, self.owners.known, self._groups, complain)
 
-    def _workload(self, key: str, said: Mapping[str, Said], complain: Complaints) -> Workload:
+    def _made(self, key: str, said: Mapping[str, Said]) -> Made:
+        """A workload of its PodGroup and of what its pods say."""
+        complain = Complaints()
         claim, group = workloads.merged(self._claims(key, said, complain)), self._groups.get(key)
         made = workloads.workload(
             key,
@@ -333,7 +351,7 @@ class Translator:
             default_queue=self._settings.default_queue,
             complain=complain,
         )
-        return replace(made, last_evicted=self._evicted[key]) if key in self._evicted else made
+        return Made(replace(made, last_evicted=self._evicted[key]) if key in self._evicted else made, complain)
 
     def _claims(self, key: str, said: Mapping[str, Said], complain: Complain) -> list[workloads.Claim]:
         """What the PodGroup of a workload, if there is one, and its pods say."""
