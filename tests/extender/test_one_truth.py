@@ -39,8 +39,8 @@ from tests.engine.kube.written import harvest, reading
 from tests.extender.builders import Bench, Json, typed
 from tests.extender.random_clusters import RandomCluster, encoded
 
-FAILED = (0, 1, 4, 7, 10)
-"""Seeds that once failed: old pods' claims, a nomination, another owner, a torn gang, a queue from another pod."""
+FAILED = (0, 1, 4, 7, 10, 3327)
+"""Seeds that once failed: old claims, a nomination, another owner, a torn gang, a queue from another pod, twice."""
 
 SLICE = range(200)
 SOAK = pytest.param(range(200, 10_200), marks=[pytest.mark.soak, pytest.mark.timeout(3600)])

@@ -127,7 +127,6 @@ class Feed:
         for change in batch.changes:
             if change.new is not None:
                 seen = self._translator.put_pod(change.new)
-                self._restate()
                 self._see([seen])
                 if seen.awaits:
                     self._look_for(seen.awaits)
@@ -161,7 +160,6 @@ class Feed:
     def _change_mind(self, sightings: list[Sighting]) -> None:
         """Of these pods it is known only now how many start together: kube-scheduler has been told to wait."""
         self._see(sightings)
-        self._restate()
         for seen in sightings:
             if seen.pod.key in self._ledger.asleep:
                 self._ledger.wake(seen.pod.key)
@@ -170,14 +168,12 @@ class Feed:
         """PodGroups have changed."""
         for change in batch.changes:
             self._see(self._translator.put_group(_key(change.old or change.new), change.new))
-            self._restate()
 
     def classes(self, batch: Batch[PriorityClass]) -> None:
         """Priority classes have changed."""
         self._see(
             self._translator.put_classes({_key(change.old or change.new): change.new for change in batch.changes})
         )
-        self._restate()
 
     def budgets(self, batch: Batch[PodDisruptionBudget]) -> None:
         """Disruption budgets have changed."""
@@ -306,6 +302,8 @@ class Feed:
                 self._ledger.put_workload(now)
 
     def _see(self, sightings: list[Sighting]) -> None:
+        # First, as whether a workload had a queue is known only until it is seen with one.
+        self._restate()
         for seen in sightings:
             self._ledger.see(seen)
             self._doubt(resources.PODS, seen.pod.key, doubtful=bool(seen.fault))
