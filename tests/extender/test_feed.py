@@ -4,8 +4,10 @@ import itertools
 
 from gpuyard.common.kube.changes import Batch, Change
 from gpuyard.common.kube.client import Client
+from gpuyard.engine.kube.objects import Notes
 from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.ledger import Phase
+from gpuyard.extender.objects import OwnerMeta, PodOwner
 
 from tests.extender.builders import Bench, Json, group, node, pod, queue, typed
 
@@ -245,6 +247,18 @@ def test_with_the_first_pod_that_names_a_queue_pods_without_gpus_count_there_too
     assert {one.key for one in members["ns/train"]} == {"ns/launcher", "ns/worker"}
     bench.drop(worker)
     assert not bench.ledger.snapshot.workloads
+
+
+def test_an_owner_that_is_seen_late_brings_pods_without_gpus_into_the_queue_of_its_gang() -> None:
+    bench = Bench(node("n1"), queue("team"))
+    launcher = pod("launcher", gpus=0, annotations={"pod-group-name": "train"})
+    worker = trainee("worker", "team")
+    worker["metadata"]["annotations"] = {}
+    bench.put(launcher, worker)
+    assert set(bench.ledger.snapshot.members) == {"ns/worker"}
+    job = PodOwner(OwnerMeta(name="train", namespace="ns", annotations=Notes(batch_minimum="2")))
+    bench.feed.owners("Job", Batch([Change(None, job)]))
+    assert {one.key for one in bench.ledger.snapshot.members["ns/train"]} == {"ns/launcher", "ns/worker"}
 
 
 def test_of_several_minimums_in_one_gang_the_largest_counts() -> None:
