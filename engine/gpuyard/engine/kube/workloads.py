@@ -59,7 +59,6 @@ DEFAULT_PRIORITY = 50
 PREEMPTIBLE_BELOW = 100
 
 _NO_SPEC = objects.PodSpec()
-_STALE = "metadata.annotations.kai.scheduler/stale-podgroup-timestamp"
 _ANSWERS = {"preemptible": True, "non-preemptible": False}
 
 
@@ -247,13 +246,14 @@ def workload(  # noqa: PLR0913 - what a workload is made of, by name
     if group is None:
         gang = ALONE if birth.minimum == 1 else Gang(minimum=birth.minimum)
         return _workload(key, claims, gang, default_queue, birth.created, None)
+    field = "metadata.annotations.kai.scheduler/stale-podgroup-timestamp"
     return _workload(
         key,
         claims,
         gang_of(group, complain),
         default_queue,
         created(group, birth.created, complain),
-        read(moment, notes_of(group).stale_since, _STALE, complain, None),
+        read(moment, notes_of(group).stale_since, field, complain, None),
     )
 
 
