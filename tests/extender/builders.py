@@ -135,7 +135,7 @@ class Bench:
             today=lambda: self.today,
             count=self.refusals.append,
         )
-        self._readers: dict[str, Any] = {
+        self.readers: dict[str, Any] = {
             "Namespace": self.feed.namespaces,
             "Node": self.feed.nodes,
             "Pod": self.feed.pods,
@@ -150,12 +150,12 @@ class Bench:
     def put(self, *things: Json) -> None:
         """The watches show these objects, new or changed."""
         for thing in things:
-            self._readers[thing["kind"]](Batch([Change(None, typed(thing))]))
+            self.readers[thing["kind"]](Batch([Change(None, typed(thing))]))
 
     def drop(self, *things: Json) -> None:
         """The watches show that these are gone."""
         for thing in things:
-            self._readers[thing["kind"]](Batch([Change(typed(thing), None)]))
+            self.readers[thing["kind"]](Batch([Change(typed(thing), None)]))
 
     def show(self, thing: Json) -> None:
         """Let the watch show a pod, unless it has shown this version, a later one, or its deletion."""

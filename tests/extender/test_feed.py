@@ -4,10 +4,12 @@ import itertools
 
 from gpuyard.common.kube.changes import Batch, Change
 from gpuyard.common.kube.client import Client
+from gpuyard.engine.kube.objects import Notes
 from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.ledger import Phase
+from gpuyard.extender.objects import OwnerMeta, PodOwner
 
-from tests.extender.builders import Bench, node, pod, queue, typed
+from tests.extender.builders import Bench, Json, group, node, pod, queue, typed
 
 
 def phase(bench: Bench, name: str) -> Phase:
@@ -212,3 +214,74 @@ def test_the_uid_of_a_queue_is_known_while_it_is_there() -> None:
     assert list(bench.feed.queue_uids) == ["team"]
     bench.drop(queue("team"))
     assert bench.feed.queue_uids == {}
+
+
+# --- pods that say something of each other ---------------------------------------------------------------------------
+
+
+def trainee(name: str, queue: str = "", gpus: int = 1, least: int = 1) -> Json:
+    """A pod of a Job that says itself how many start together."""
+    made = pod(name, queue, gpus, annotations={"kai.scheduler/batch-min-member": str(least)})
+    made["metadata"]["ownerReferences"] = [{"kind": "Job", "name": "train", "uid": "uid-train"}]
+    return made
+
+
+def queue_of(bench: Bench, workload: str = "ns/train") -> str | None:
+    return bench.ledger.snapshot.workloads[workload].queue
+
+
+def test_with_the_pod_that_named_a_queue_the_queue_of_its_gang_goes() -> None:
+    bench = Bench(node("n1"), queue("first"), queue("second"))
+    bench.put(first := trainee("a", "first"), trainee("b", "second"), trainee("c"))
+    assert queue_of(bench) == "first"
+    bench.drop(first)
+    assert queue_of(bench) == "second"
+
+
+def test_with_the_first_pod_that_names_a_queue_pods_without_gpus_count_there_too() -> None:
+    bench = Bench(node("n1"), queue("team"))
+    bench.put(trainee("launcher", gpus=0))
+    assert not bench.ledger.snapshot.workloads
+    bench.put(worker := trainee("worker", "team"))
+    members = bench.ledger.snapshot.members
+    assert {one.key for one in members["ns/train"]} == {"ns/launcher", "ns/worker"}
+    bench.drop(worker)
+    assert not bench.ledger.snapshot.workloads
+
+
+def test_an_owner_that_is_seen_late_brings_pods_without_gpus_into_the_queue_of_its_gang() -> None:
+    bench = Bench(node("n1"), queue("team"))
+    launcher = pod("launcher", gpus=0, annotations={"pod-group-name": "train"})
+    worker = trainee("worker", "team")
+    worker["metadata"]["annotations"] = {}
+    bench.put(launcher, worker)
+    assert set(bench.ledger.snapshot.members) == {"ns/worker"}
+    job = PodOwner(OwnerMeta(name="train", namespace="ns", annotations=Notes(batch_minimum="2")))
+    bench.feed.owners("Job", Batch([Change(None, job)]))
+    assert {one.key for one in bench.ledger.snapshot.members["ns/train"]} == {"ns/launcher", "ns/worker"}
+
+
+def test_of_several_minimums_in_one_gang_the_largest_counts() -> None:
+    bench = Bench(node("n1"), queue("team"))
+    bench.put(trainee("a", "team", least=2), largest := trainee("b", "team", least=3), trainee("c", "team"))
+    assert bench.ledger.snapshot.workloads["ns/train"].gang.minimum == 3
+    bench.drop(largest)
+    assert bench.ledger.snapshot.workloads["ns/train"].gang.minimum == 2
+
+
+def test_a_pod_group_that_has_only_the_name_of_a_gang_leaves_that_whole() -> None:
+    bench = Bench(node("n1"), queue("team"))
+    bench.put(trainee("a", "team"), trainee("b"))
+    bench.put(stranger := group("train", 2, "team"))
+    assert {one.key for one in bench.ledger.snapshot.members["ns/train.alone"]} == {"ns/a", "ns/b"}
+    assert queue_of(bench, "ns/train.alone") == "team"
+    bench.drop(stranger)
+    assert {one.key for one in bench.ledger.snapshot.members["ns/train"]} == {"ns/a", "ns/b"}
+
+
+def test_a_nomination_to_a_node_that_is_gone_takes_nothing_of_the_queue() -> None:
+    bench = Bench(node("n1"), old := node("n2"), queue("team", limit=1))
+    bench.put(pod("first", "team", status={"phase": "Pending", "nominatedNodeName": "n2"}))
+    assert not bench.passes(pod("other", "team"))
+    bench.drop(old)
+    assert bench.passes(pod("another", "team"))

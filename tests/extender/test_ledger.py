@@ -254,6 +254,26 @@ def test_a_workload_that_changes_takes_its_pods_along() -> None:
     assert of.snapshot.use["other"].requested.gpu == GPU
 
 
+def test_a_reservation_that_lapses_does_not_bring_back_what_its_workload_was() -> None:
+    of, gang = ledger(), Workload(key="ns/gang", queue="other")
+    first, second = (replace(one, pod=replace(one.pod, workload="ns/gang")) for one in (sighting("a"), sighting("b")))
+    of.see(replace(first, workload=gang))
+    of.reserve(replace(first, workload=gang), Grant(), now=0, until=60)
+    of.see(replace(second, workload=replace(gang, queue="team")))
+    of.expire(61)
+    assert of.snapshot.workloads["ns/gang"].queue == "team"
+    assert (used(of), asked(of)) == (0, 2)
+    assert {one.seen.workload for one in of.entries.values()} == {replace(gang, queue="team")}
+
+
+def test_a_workload_is_known_as_long_as_it_has_pods() -> None:
+    of = ledger()
+    of.see(sighting())
+    assert of.workload("ns/p") == Workload(key="ns/p", queue="team")
+    of.end("ns/p", "uid-p")
+    assert of.workload("ns/p") is None
+
+
 def test_a_workload_without_pods_is_not_kept() -> None:
     of = ledger()
     of.put_workload(Workload(key="ns/gang", queue="team"))

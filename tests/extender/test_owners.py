@@ -7,9 +7,10 @@ import msgspec
 import pytest
 from gpuyard.common.kube.changes import Batch, Change
 from gpuyard.common.kube.client import Client
+from gpuyard.engine.kube.gangs import LWS
 from gpuyard.extender.ledger import Phase
 from gpuyard.extender.objects import PodOwner
-from gpuyard.extender.owners import KINDS, LWS, PATIENCE
+from gpuyard.extender.owners import KINDS, PATIENCE
 
 from tests.extender.builders import Bench, Json, group, meta, node, pod, queue
 
@@ -289,3 +290,13 @@ def test_pods_of_owners_that_nobody_asks_are_alone() -> None:
     of = bench(plain := owned("a", "set", "ReplicaSet"))
     assert of.passes(plain)
     assert "ReplicaSet" not in KINDS
+
+
+def test_an_owner_that_a_pod_no_longer_names_has_nothing_to_do_with_it() -> None:
+    of = bench()
+    show(of, training())
+    of.put(changed := owned("a", by="other"), A)
+    of.put(owned("a", by="other"))
+    of.drop(changed)
+    show(of, training(workers=3))
+    assert not of.ledger.entries

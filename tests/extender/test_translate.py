@@ -215,6 +215,18 @@ def test_a_pod_group_that_is_edited_changes_nothing_while_a_member_runs() -> Non
     assert queue_of(of.sight(typed(member("b")))) == "other"
 
 
+def test_a_pod_group_with_the_name_of_a_running_gang_does_not_change_its_queue() -> None:
+    def trainee(name: str, queue: str, on: str = "") -> Json:
+        made = pod(name, queue, on=on, annotations={"kai.scheduler/batch-min-member": "1"})
+        made["metadata"]["ownerReferences"] = [{"kind": "Job", "name": "train", "uid": "uid-train"}]
+        return made
+
+    of = settled(trainee("b", "team", on="n1"))
+    of.put_pod(typed(trainee("a", "other")))
+    for seen in (of.put_group("ns/train", typed(group("train", 1, "other"))), of.put_group("ns/train", None)):
+        assert [queue_of(one) for one in seen] == ["team", "team"]
+
+
 @pytest.mark.row("X-12", case="new-member")
 def test_a_pod_that_joins_a_running_gang_does_not_change_its_queue() -> None:
     of = settled(pod("b", "team", on="n1", annotations={"pod-group-name": "g"}))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 from gpuyard.engine.kube import gangs, objects, pods, workloads
 
-NO_LABELS = {pods.GPU_RESOURCE, gangs.DEFAULT_PART}
-"""A resource and the name of a sub-group."""
+NO_LABELS = {pods.GPU_RESOURCE, gangs.DEFAULT_PART, gangs.LWS}
+"""A resource, the name of a sub-group, a kind."""
 
 LABELS = {
     value

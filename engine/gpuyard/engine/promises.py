@@ -23,9 +23,14 @@ def inherits(promise: Promise, pod: Pod, queue: str) -> bool:
     return named or (bool(promise.owner) and (promise.owner, promise.namespace) == (pod.owner, pod.namespace))
 
 
+def nominations(snapshot: Snapshot) -> list[Pod]:
+    """The pods that kube-scheduler has nominated for a node; a node that is gone keeps nothing for anybody."""
+    return [pod for pod in snapshot.nominated.values() if pod.nominated in snapshot.fleet.nodes]
+
+
 def standing_places(snapshot: Snapshot) -> tuple[dict[str, Standing], list[tuple[Workload, Pod]]]:
     """The promised places of pods that wait, and the ghosts of those that do not exist yet (with places as well)."""
-    places = {pod.key: Standing(pod.nominated) for pod in snapshot.nominated.values()}
+    places = {pod.key: Standing(pod.nominated) for pod in nominations(snapshot)}
     ghosts = []
     taken: set[str] = set()
     for promise in snapshot.promises:

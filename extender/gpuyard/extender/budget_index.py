@@ -1,25 +1,13 @@
 """Which disruption budgets are about a pod: an index of the budgets by namespace and label."""
 
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from typing import NamedTuple
 
 from gpuyard.engine.constraints import Hook, hooks
-from gpuyard.engine.kube.others import meets
-from gpuyard.engine.kube.selectors import selector
-from gpuyard.engine.model import Budget, Pod, Requirement
+from gpuyard.engine.kube.faults import ignore
+from gpuyard.engine.kube.others import Rule, budget, rule
+from gpuyard.engine.model import Budget, Pod
 from gpuyard.engine.stepwise import paused
 from gpuyard.extender.objects import PodDisruptionBudget
-
-
-class Rule(NamedTuple):
-    """Which pods a budget is about."""
-
-    namespace: str
-    selector: tuple[Requirement, ...]
-
-    def covers(self, pod: Pod) -> bool:
-        """Whether the budget is about a pod."""
-        return pod.namespace == self.namespace and all(meets(pod.labels, one) for one in self.selector)
 
 
 class BudgetIndex:
@@ -61,36 +49,30 @@ class BudgetIndex:
     def budget(self, key: str, pods: Iterable[str]) -> Budget:
         """A budget with the pods that it is about; without a status it allows nothing."""
         seen = self._read.get(key)
-        status = seen.status if seen else None
-        return Budget(key, frozenset(pods), max(0, (status.disruptions_allowed if status else 0) or 0))
+        return budget(seen, pods) if seen else Budget(key, frozenset(pods), 0)
 
     def _hooked(self, namespace: str, labels: Iterable[Hook]) -> Iterator[tuple[str, Rule]]:
         for label in labels:
             yield from self._by_label.get((namespace, label), _NONE).items()
 
     def _put(self, key: str, seen: PodDisruptionBudget) -> None:
-        wanted = seen.spec.selector if seen.spec else None
-        rule = Rule(seen.metadata.namespace or "", selector(wanted, "spec.selector", _keep_quiet))
+        about = rule(seen, ignore)
         self._read[key] = seen
         self._news.add(key)
-        if self.rules.get(key) != rule:
+        if self.rules.get(key) != about:
             self._drop(key)
-            self.rules[key] = rule
-            for hook in hooks(rule.selector):
-                self._by_label.setdefault((rule.namespace, hook), {})[key] = rule
+            self.rules[key] = about
+            for hook in hooks(about.selector):
+                self._by_label.setdefault((about.namespace, hook), {})[key] = about
 
     def _drop(self, key: str) -> None:
-        rule = self.rules.pop(key, None)
-        if rule is not None:
-            for hook in set(hooks(rule.selector)):
-                entries = self._by_label[rule.namespace, hook]
+        about = self.rules.pop(key, None)
+        if about is not None:
+            for hook in set(hooks(about.selector)):
+                entries = self._by_label[about.namespace, hook]
                 del entries[key]
                 if not entries:
-                    del self._by_label[rule.namespace, hook]
+                    del self._by_label[about.namespace, hook]
 
 
 _NONE: Mapping[str, Rule] = {}
-
-
-def _keep_quiet(_field: str, _why: str) -> None:
-    """Budgets are not ours to complain of: what of their selectors cannot be read meets no pod."""

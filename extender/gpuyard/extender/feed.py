@@ -17,8 +17,8 @@ from gpuyard.common.kube.protobuf import PROTOBUF
 from gpuyard.common.kube.reflector import Reflector
 from gpuyard.engine import model
 from gpuyard.engine.kube import nodes, objects, others, queues
-from gpuyard.engine.kube.meta import labels_of
-from gpuyard.engine.kube.workloads import QUEUE
+from gpuyard.engine.kube.gangs import LWS
+from gpuyard.engine.kube.workloads import queue_label
 from gpuyard.extender.ledger import Ledger, Phase, Sighting
 from gpuyard.extender.objects import (
     Namespace,
@@ -31,7 +31,7 @@ from gpuyard.extender.objects import (
     Queue,
     Topology,
 )
-from gpuyard.extender.owners import KINDS, LWS
+from gpuyard.extender.owners import KINDS
 from gpuyard.extender.queue_faults import LAST_GOOD, QueueFault, last_good
 from gpuyard.extender.reading import JsonPods, read_pod
 from gpuyard.extender.translate import Complaints, Translator
@@ -47,7 +47,7 @@ class Feed:
 
     def __init__(self, ledger: Ledger, translator: Translator, report: Report) -> None:
         self._ledger = ledger
-        ledger.granted_to = translator.grant
+        ledger.granted_to, ledger.grant_ended = translator.grant, self._release
         self._translator = translator
         self._report = report
         self._refused: dict[str, Queue] = {}
@@ -136,6 +136,7 @@ class Feed:
                 self._doubt(resources.PODS, meta.key, doubtful=False)
                 self._translator.drop_pod(meta.key)
                 self._ledger.end(meta.key, meta.uid)
+                self._restate()
 
     def owners(self, kind: str, batch: Batch[PodOwner]) -> None:
         """Owners of pods have changed."""
@@ -210,7 +211,7 @@ class Feed:
             if change.new is None:
                 labels.pop(_key(change.old), None)
             else:
-                labels[_key(change.new)] = labels_of(change.new).get(QUEUE, "")
+                labels[_key(change.new)] = queue_label(change.new)
         if labels != self._ledger.snapshot.namespaces:
             self._ledger.become(msgspec.structs.replace(self._ledger.snapshot, namespaces=labels))
 
@@ -291,7 +292,22 @@ class Feed:
 
     # --- helpers ---
 
+    def _release(self, key: str) -> None:
+        self._see(self._translator.release(key))
+
+    def _restate(self) -> None:
+        """Tell the ledger of workloads that mean something else since a pod of theirs came, changed or went."""
+        for now in self._translator.take_stirred():
+            known = self._ledger.workload(now.key)
+            if (known is not None and known.queue is not None) != (now.queue is not None):
+                # Pods without GPUs count only in a queue.
+                self._see(self._translator.team(now.key))
+            else:
+                self._ledger.put_workload(now)
+
     def _see(self, sightings: list[Sighting]) -> None:
+        # First, as whether a workload had a queue is known only until it is seen with one.
+        self._restate()
         for seen in sightings:
             self._ledger.see(seen)
             self._doubt(resources.PODS, seen.pod.key, doubtful=bool(seen.fault))

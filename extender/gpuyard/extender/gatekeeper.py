@@ -11,6 +11,7 @@ from gpuyard.engine.accounts import Accounts
 from gpuyard.engine.counting import UNUSED
 from gpuyard.engine.gang import Team, starting_chunk
 from gpuyard.engine.model import NOTHING, Pod, State, Workload
+from gpuyard.engine.promises import nominations
 from gpuyard.engine.result import Waiting
 from gpuyard.engine.settings import Settings
 from gpuyard.engine.snapshot import Snapshot
@@ -56,7 +57,7 @@ class Gatekeeper:
 
     def _nominated(self, snapshot: Snapshot, pod: Pod) -> Iterator[Share]:
         """What others are nominated for: victims die for it, so what they leave is for nobody else of the queue."""
-        for other in snapshot.nominated.values():
+        for other in nominations(snapshot):
             workload = snapshot.workloads.get(other.workload)
             if other.key != pod.key and workload is not None:
                 yield Share(workload.queue or "", not workload.preemptible, snapshot.claim_of(other))

@@ -181,6 +181,8 @@ class Ledger:
         self._news = False
         self.granted_to: Callable[[str], None] = lambda _: None
         """Told of each pod that is let through, before anything else happens."""
+        self.grant_ended: Callable[[str], None] = lambda _: None
+        """Told of each pod whose grant has ended: it is bound, was refused, or got no node in time."""
         self._released: set[str] = set()
         self.arrivals = Arrivals()
         """The calls that wait for the watch."""
@@ -313,11 +315,26 @@ class Ledger:
         self._bury(uid)
         self._end(key, uid)
 
+    def workload(self, key: str) -> Workload | None:
+        """A workload of which pods are known; None: of this one none is."""
+        return self._teams[key][0] if key in self._teams else None
+
     def put_workload(self, workload: Workload) -> None:
         """A workload has changed apart from its pods; one that nobody belongs to yet comes with its first pod."""
-        if workload.key in self._teams:
-            self._teams[workload.key] = (workload, self._teams[workload.key][1])
+        known, team = self._teams.get(workload.key, (workload, frozenset()))
+        if known != workload:
+            self._news = True
+            self._teams[workload.key] = (workload, team)
             self._changes.put_workload(workload)
+            self._restate(workload, team)
+
+    def _restate(self, workload: Workload, team: Iterable[str]) -> None:
+        """Let all pods of a workload say the same of it: a reservation that lapses must not bring back an old one."""
+        for key in team:
+            entry = self._entries[key]
+            self._entries[key] = replace(entry, seen=replace(entry.seen, workload=workload))
+            if _matters(entry.seen.pod):
+                self._touch(key)
 
     def put_nodes(self, nodes: Iterable[Node]) -> None:
         """These nodes are new or changed; kube-scheduler may have asked about them before we knew."""
@@ -405,11 +422,6 @@ class Ledger:
         touched, self._touched = self._touched, set()
         return touched
 
-    def take_released(self) -> AbstractSet[str]:
-        """The pods whose grants have ended since the last call, by key: bound, refused after all, or lapsed."""
-        released, self._released = self._released, set()
-        return released
-
     def take_called(self) -> AbstractSet[str]:
         """The pods that were called since the last time, by key: they are to be woken whatever they were told."""
         called, self._called = self._called, set()
@@ -438,12 +450,14 @@ class Ledger:
             self._move(entry.seen, Event.LAPSED)
 
     def expire(self, now: float) -> None:
-        """Let the reservations lapse whose time is over."""
-        if now < self._earliest:
-            return
-        for key in [key for key, until in self._until.items() if until <= now]:
-            self._move(self._entries[key].seen, Event.LAPSED)
-        self._earliest = min(self._until.values(), default=float("inf"))
+        """Let the reservations lapse whose time is over, and tell of all grants that have ended."""
+        if now >= self._earliest:
+            for key in [key for key, until in self._until.items() if until <= now]:
+                self._move(self._entries[key].seen, Event.LAPSED)
+            self._earliest = min(self._until.values(), default=float("inf"))
+        released, self._released = self._released, set()
+        for key in sorted(released):
+            self.grant_ended(key)
 
     def _end(self, key: str, uid: str) -> None:
         entry = self._entries.get(key)
@@ -525,6 +539,7 @@ class Ledger:
         known, team = self._teams.get(workload.key, (None, frozenset()))
         if known != workload:
             self._changes.put_workload(workload)
+            self._restate(workload, team - {pod})
         if known != workload or pod not in team:
             self._teams[workload.key] = (workload, team | {pod})
             # A gang that has become whole: kube-scheduler wakes nobody for a pod that is only created.

@@ -12,16 +12,9 @@ def as_version(text: str) -> int:
     return int(text) if len(text) <= LONGEST_VERSION and text.isascii() and text.isdecimal() else 0
 
 
-class Owner(objects.Owner, rename="camel", frozen=True, gc=False):
-    """An entry of `metadata.ownerReferences` with its API: several have a kind `Job`."""
-
-    api_version: str = ""
-
-
 class Meta(objects.Meta, rename="camel"):
     """`metadata` with the object's version."""
 
-    owner_references: list[Owner] | None = None  # type: ignore[assignment] # nobody adds to the list
     uid: str = ""
     resource_version: str = ""
 

@@ -14,12 +14,10 @@ from collections.abc import Set as AbstractSet
 
 from gpuyard.common.kube.resources import JOBS, Resource
 from gpuyard.engine.kube import objects
-from gpuyard.engine.kube.gangs import LWS_NAME
-from gpuyard.engine.kube.meta import labels_of, namespace_of, notes_of
-from gpuyard.engine.kube.pods import owner_of
-from gpuyard.extender.objects import Owner, Pod, PodOwner
+from gpuyard.engine.kube.gangs import LWS, OwnerKey, owner_key
+from gpuyard.engine.kube.meta import notes_of
+from gpuyard.extender.objects import Pod, PodOwner
 
-LWS = "LeaderWorkerSet"
 TRAINING = "kubeflow.org/v1"
 KINDS: Mapping[str, Resource] = {
     one.kind: one
@@ -39,22 +37,19 @@ KINDS: Mapping[str, Resource] = {
 PATIENCE = 10
 """Seconds for which a pod waits at least for an owner that only a label names: anybody can write that."""
 
-Key = tuple[str, str, str]
-"""Namespace, kind and name."""
-
 
 class Owners:
     """The owners of pods, and who waits for them."""
 
     def __init__(self) -> None:
-        self.known: dict[Key, objects.PodOwner] = {}
+        self.known: dict[OwnerKey, objects.PodOwner] = {}
         """Those that have been seen."""
         self.followed: AbstractSet[str] = frozenset()
         """The kinds of which every one will be seen."""
-        self._gone: set[Key] = set()
-        self._pods: dict[Key, set[str]] = {}
+        self._gone: set[OwnerKey] = set()
+        self._pods: dict[OwnerKey, set[str]] = {}
         self._alone: set[str] = set()
-        self._missed: dict[Key, float] = {}
+        self._missed: dict[OwnerKey, float] = {}
         """Since when those are awaited that only labels name."""
 
     def put(self, kind: str, key: str, seen: PodOwner | None) -> list[str]:
@@ -73,13 +68,22 @@ class Owners:
 
     def add(self, pod: Pod) -> None:
         """There is this pod."""
-        owner = _owner(pod)
+        owner = owner_key(pod)
         if owner is not None:
             self._pods.setdefault(owner, set()).add(pod.metadata.key)
 
+    def change(self, before: Pod, now: Pod) -> None:
+        """This pod has changed, and may name another owner."""
+        old, new = before.metadata, now.metadata
+        if (old.owner_references, old.labels) == (new.owner_references, new.labels):
+            return
+        if owner_key(before) != owner_key(now):
+            self.drop(before)
+            self.add(now)
+
     def drop(self, pod: Pod) -> None:
         """This pod is gone."""
-        key, owner = pod.metadata.key, _owner(pod)
+        key, owner = pod.metadata.key, owner_key(pod)
         self._alone.discard(key)
         if owner is not None and owner in self._pods:
             self._pods[owner].discard(key)
@@ -99,10 +103,10 @@ class Owners:
         self._missed = {owner: self._missed.get(owner, now) for owner in self._awaited_of(LWS)}
         return self._let_go(owner for owner, since in self._missed.items() if since + PATIENCE <= now and since < heard)
 
-    def _awaited_of(self, kind: str) -> list[Key]:
+    def _awaited_of(self, kind: str) -> list[OwnerKey]:
         return [owner for owner in self._pods if owner[1] == kind and owner not in self.known]
 
-    def _let_go(self, owners: Iterable[Key]) -> list[str]:
+    def _let_go(self, owners: Iterable[OwnerKey]) -> list[str]:
         found = sorted(pod for owner in owners for pod in self._pods[owner] if pod not in self._alone)
         self._alone.update(found)
         return found
@@ -112,27 +116,12 @@ class Owners:
         notes = notes_of(pod)
         if notes.pod_group or notes.batch_minimum or pod.metadata.key in self._alone:
             return ""
-        owner = _owner(pod)
+        owner = owner_key(pod)
         if owner is None or owner in self.known or owner[1] not in self.followed:
             return ""
         return f"{owner[1]} {owner[0]}/{owner[2]}"
 
-    def _forget(self, owner: Key) -> None:
+    def _forget(self, owner: OwnerKey) -> None:
         if owner in self._gone and owner not in self._pods:
             self._gone.discard(owner)
             self.known.pop(owner, None)
-
-
-def _owner(pod: Pod) -> Key | None:
-    found = owner_of(pod)
-    if found is None:
-        return None
-    if found.kind == "StatefulSet" and (leads := labels_of(pod).get(LWS_NAME)):
-        # It has made the StatefulSets that own its pods.
-        return (namespace_of(pod), LWS, leads)
-    if found.kind not in KINDS:
-        return None
-    given = found.api_version if isinstance(found, Owner) else ""
-    # Others than Kubernetes have Jobs, too; any version of one API will do.
-    ours = KINDS[found.kind].api_version.partition("/")[0]
-    return (namespace_of(pod), found.kind, found.name) if given.partition("/")[0] in ("", ours) else None

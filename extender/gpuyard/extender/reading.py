@@ -14,9 +14,9 @@ from typing import TypeVar
 import msgspec
 from gpuyard.common.kube.forms import Unread
 from gpuyard.common.kube.protobuf import as_json, parsed, unwrapped
-from gpuyard.engine.kube.objects import NO_BYTES, Container, Notes, Requests, Resources, SchedulingGate, Spread
+from gpuyard.engine.kube.objects import NO_BYTES, Container, Notes, Owner, Requests, Resources, SchedulingGate, Spread
 from gpuyard.extender import pod_pb2 as wire
-from gpuyard.extender.objects import Given, Meta, Owner, Pod, PodCondition, PodSpec, PodStatus, Volume
+from gpuyard.extender.objects import Given, Meta, Pod, PodCondition, PodSpec, PodStatus, Volume
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ preemptibility of a workload: what pods or a PodGroup say later counts again onc
 node. Who is let through, and who after all is not, the ledger says (`grant`, `release`).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from gpuyard.engine.kube import gangs, placed, pods, workloads
 from gpuyard.engine.kube.faults import Complain
 from gpuyard.engine.kube.meta import created, labels_of, read
 from gpuyard.engine.kube.times import moment
-from gpuyard.engine.model import Budget, Gang, State, Workload
+from gpuyard.engine.model import Budget, State, Workload
 from gpuyard.engine.model import Pod as EnginePod
 from gpuyard.engine.settings import Settings
 from gpuyard.engine.stepwise import at_once
@@ -33,9 +33,6 @@ LONGEST = 300
 
 _NO_PODS: AbstractSet[str] = frozenset()
 
-ENDED = frozenset({"Succeeded", "Failed"})
-"""The phases of a pod that holds nothing any more."""
-
 
 class Complaints(list[str]):
     """What is wrong with one object, a line each."""
@@ -50,6 +47,15 @@ class Said(NamedTuple):
 
     claim: workloads.Claim
     created: int
+    minimum: int
+    """How many pods start together where no PodGroup says so."""
+
+
+class Made(NamedTuple):
+    """A workload, and what is wrong with its PodGroup."""
+
+    workload: Workload
+    faults: Complaints
 
 
 class Translator:
@@ -68,8 +74,8 @@ class Translator:
         self._teams: dict[str, dict[str, Pod]] = {}
         self._said: dict[str, dict[str, Said]] = {}
         self._team_of: dict[str, str] = {}
-        self._least: dict[str, int] = {}
-        """The minimum of the workload of each pod, as far as no PodGroup says it."""
+        self._stirred: dict[str, Workload | None] = {}
+        """Workloads that may mean something else since one of their pods came, changed or went; None: not made yet."""
         self._placed: dict[str, set[str]] = {}
         """The pods of each workload that have a node."""
         self._fixed: dict[str, workloads.Claim] = {}
@@ -118,11 +124,13 @@ class Translator:
         seen = self._pods.get(key)
         if seen is None or _holds(seen):
             return []
-        self._pods[key] = seen = self._unfixed.pop(key, seen)
+        counted, seen = seen, self._unfixed.pop(key, seen)
+        self._pods[key] = seen
+        self.owners.change(counted, seen)
         self.altered.pop(key, None)
         left = self._team_of[key]
         self._placed.get(left, set()).discard(key)
-        self._change_team(seen)
+        self._stir(*self._change_team(seen))
         return self._all({**self._teams.get(left, {}), **self._teams[self._team_of[key]]}.values())
 
     def set_settings(self, settings: Settings) -> Iterator[Sighting]:
@@ -144,17 +152,32 @@ class Translator:
         concerned = [pod for pod in self._pods.values() if self._may_name(pod, seen)]
         for pod in concerned:
             key = pod.metadata.key
-            self._said[self._team_of[key]][key] = self._says(pod, Complaints())
+            team = self._team_of[key]
+            self._said[team][key] = self._says(pod, self._said[team][key].minimum, Complaints())
+            self._stir(team, team)
         return self._all(concerned)
 
     def put_group(self, key: str, seen: PodGroup | None) -> list[Sighting]:
         """A PodGroup is new, changed or gone (None): what the pods mean that name it."""
+        came_or_went = (seen is None) == (key in self._groups)
         if seen is None:
             self._groups.pop(key, None)
             self._forget_eviction(key)
         else:
             self._groups[key] = seen
-        return self._all(self._teams.get(key, {}).values())
+        if not came_or_went:
+            return self._all(self._teams.get(key, {}).values())
+        # Others that have the name of a PodGroup stay apart from it.
+        alone = workloads.beside_group(key)
+        return self._rename(key, alone) if seen else self._rename(alone, key)
+
+    def _rename(self, old: str, new: str) -> list[Sighting]:
+        """A PodGroup comes or goes: what its pods mean, and those of the workload that it gives another name to."""
+        then = None if new in self._fixed else self._fixed.get(old)
+        found = self._rejoin(sorted({**self._teams.get(old, {}), **self._teams.get(new, {})}))
+        if then is not None and new in self._fixed:
+            self._fixed[new] = then
+        return self._all(found)
 
     def put_owner(self, kind: str, key: str, seen: PodOwner | None) -> list[Sighting]:
         """An owner of pods is new, changed or gone (None): what its pods mean."""
@@ -169,10 +192,14 @@ class Translator:
         return self._anew(self.owners.give_up(now, heard))
 
     def _anew(self, keys: Iterable[str]) -> list[Sighting]:
+        return self._all(self._rejoin(keys))
+
+    def _rejoin(self, keys: Iterable[str]) -> list[Pod]:
+        """Count these pods among those of their workload, which may be another one by now."""
         found = [self._pods[key] for key in keys]
         for pod in found:
-            self._change_team(pod)
-        return self._all(found)
+            self._stir(*self._change_team(pod))
+        return found
 
     def put_pod(self, seen: Pod) -> Sighting:
         """A pod is new or changed: what it means."""
@@ -180,13 +207,21 @@ class Translator:
         before = self._pods.get(key)
         if before is not None and before.metadata.uid == seen.metadata.uid:
             seen = self._as_placed(seen, before)
+            said = self._said[self._team_of[key]][key]
+            self.owners.change(before, seen)
+            left, joined = self._change_team(seen)
         else:
-            self.drop_pod(key)
+            said, left = None, self.drop_pod(key)
+            self.owners.add(seen)
+            joined = self._change_team(seen)[1]
         self._pods[key] = seen
-        self.owners.add(seen)
-        self._change_team(seen)
+        if joined != left or self._said[joined][key] != said:
+            self._stir(left, joined)
         self._note_eviction(seen)
-        return self.sight(seen)
+        sighting, workload = self._sight(seen)
+        if joined in self._stirred:
+            self._stirred[joined] = workload
+        return sighting
 
     def _as_placed(self, seen: Pod, before: Pod) -> Pod:
         """The pod with what counted when it was let through, or got its node, if it was or has."""
@@ -194,10 +229,10 @@ class Translator:
         if not (placed.has_node(before) or key in self._granted):
             return seen
         kept, changed = placed.as_placed(seen, before)
-        if changed:
-            self._unfixed[key] = seen
-        else:
+        if kept is seen:
             self._unfixed.pop(key, None)
+        else:
+            self._unfixed[key] = seen
         if changed and _holds(seen):
             self.altered[key] = changed
         else:
@@ -211,18 +246,19 @@ class Translator:
             at = read(moment, seen.evicted, "status.conditions", Complaints(), 0)
             self._evicted[team] = max(at, self._evicted.get(team, 0))
 
-    def _change_team(self, seen: Pod) -> None:
-        """Count a pod among those of its workload, which may be another one by now."""
+    def _change_team(self, seen: Pod) -> tuple[str, str]:
+        """Count a pod among those of its workload, which may be another one by now: which it was, and which it is."""
         team, least = self._team(seen, Complaints())
         left = self._leave(seen.metadata.key)
         self._join(seen, team, least)
         self._fix(left)
+        return left, team
 
     def _join(self, seen: Pod, team: str, least: int) -> None:
         key = seen.metadata.key
         self._teams.setdefault(team, {})[key] = seen
-        self._said.setdefault(team, {})[key] = self._says(seen, Complaints())
-        self._team_of[key], self._least[key] = team, least
+        self._said.setdefault(team, {})[key] = self._says(seen, least, Complaints())
+        self._team_of[key] = team
         if _holds(seen) or key in self._granted:
             self._placed.setdefault(team, set()).add(key)
         self._fix(team)
@@ -246,19 +282,21 @@ class Translator:
                 covered.setdefault(name, set()).add(pod.key)
         return [self.budget_index.budget(name, pods) for name, pods in covered.items()]
 
-    def drop_pod(self, key: str) -> None:
-        """A pod is gone."""
+    def drop_pod(self, key: str) -> str:
+        """A pod is gone: of which workload it was; empty: there was no such pod."""
         seen = self._pods.pop(key, None)
         if seen is not None:
             self.owners.drop(seen)
         self.altered.pop(key, None)
         self._granted.discard(key)
         self._unfixed.pop(key, None)
-        self._fix(self._leave(key))
+        left = self._leave(key)
+        self._fix(left)
+        self._stirred[left] = None
+        return left
 
     def _leave(self, key: str) -> str:
         team = self._team_of.pop(key, "")
-        self._least.pop(key, None)
         for by_team in (self._teams, self._said):
             members = by_team.get(team, {})
             members.pop(key, None)
@@ -275,12 +313,37 @@ class Translator:
         if team not in self._teams and team not in self._groups:
             self._evicted.pop(team, None)
 
+    def _stir(self, left: str, joined: str) -> None:
+        """A pod has left one workload and joined another, or said something new in the same."""
+        if left != joined:
+            self._stirred[left] = None
+        if len(self._teams[joined]) > 1:
+            self._stirred[joined] = None
+
+    def take_stirred(self) -> list[Workload]:
+        """The workloads that may mean something else, to others than the pod that came, changed or went."""
+        stirred, self._stirred = self._stirred, {}
+        known = [(key, made) for key, made in sorted(stirred.items()) if key in self._teams]
+        return [made or self._made(key, self._said[key]).workload for key, made in known]
+
+    def team(self, key: str) -> list[Sighting]:
+        """What all pods of a workload mean."""
+        return self._all(self._teams[key].values())
+
     def sight(self, seen: Pod) -> Sighting:
         """What a pod means that the watch shows."""
+        return self._sight(seen)[0]
+
+    def _sight(self, seen: Pod, made: Made | None = None) -> tuple[Sighting, Workload]:
+        """What a pod means, and its workload, also where that is none of ours; `made` earlier where that is known."""
         complain = Complaints()
         team, least = self._team(seen, complain)
         pod = pods.pod(seen, team, 0, complain)
-        workload = self._workload(team, least, seen, complain)
+        own = self._says(seen, least, complain)
+        workload, faults = made or self._made(team, self._said.get(team, {}) | {seen.metadata.key: own})
+        complain += faults
+        if team in self._fixed and seen.metadata.key not in self._placed.get(team, _NO_PODS):
+            self._compare(team, own.claim, complain)
         if pod.group or workload.gang.parts:
             group = gangs.part_of(pod.group, team, gangs.parts_of(workload.gang), complain)
             pod = replace(pod, group=group)
@@ -289,7 +352,7 @@ class Translator:
         if awaits:
             # As if it did not exist yet: nobody knows how many start with it.
             pod = replace(pod, gated=True)
-        return Sighting(
+        sighting = Sighting(
             pod=pod if concerns_us else replace(pod, workload=""),
             awaits=awaits,
             workload=workload if concerns_us else None,
@@ -298,9 +361,18 @@ class Translator:
             claims_volumes=seen.claims_volumes,
             fault=_shortened("; ".join(complain)),
         )
+        return sighting, workload
 
     def _all(self, seen: Iterable[Pod]) -> list[Sighting]:
-        return [self.sight(pod) for pod in list(seen)]
+        """What these pods mean that were shown earlier; each of their workloads is made once."""
+        made: dict[str, Made] = {}
+        sightings = []
+        for pod in list(seen):
+            team = self._team_of[pod.metadata.key]
+            if team not in made:
+                made[team] = self._made(team, self._said[team])
+            sightings.append(self._sight(pod, made[team])[0])
+        return sightings
 
     def _may_name(self, seen: Pod, classes: Mapping[str, object]) -> bool:
         own = labels_of(seen).get(workloads.PRIORITY_CLASS) or (seen.spec.priority_class_name if seen.spec else None)
@@ -311,25 +383,23 @@ class Translator:
         key = seen.metadata.key
         team, least = workloads.workload_key(seen, self.owners.known, self._groups, complain)
         known = self._team_of.get(key, team)
-        if self._is_settled and known != team and key in self._placed.get(known, _NO_PODS):
-            return known, self._least[key]
+        is_renamed = known == workloads.beside_group(team) or team == workloads.beside_group(known)
+        if self._is_settled and not is_renamed and key in self._placed.get(known, _NO_PODS):
+            return known, self._said[known][key].minimum
         return team, least
 
-    def _workload(self, key: str, least: int, seen: Pod, complain: Complaints) -> Workload:
-        group, own = self._groups.get(key), seen.metadata.key
-        said = self._said.get(key, {}) | {own: self._says(seen, complain)}
-        ages = [one.created for one in said.values()] if group is None else [created(group, 0, complain)]
-        claim = self._claim(key, said, complain)
-        if key in self._fixed and own not in self._placed.get(key, _NO_PODS):
-            self._compare(key, said[own].claim, complain)
+    def _made(self, key: str, said: Mapping[str, Said]) -> Made:
+        """A workload of its PodGroup and of what its pods say."""
+        complain, group = Complaints(), self._groups.get(key)
         made = workloads.workload(
             key,
-            [claim],
-            gangs.gang(group, complain) if group is not None else Gang(minimum=least),
+            group,
+            [self._claim(key, said, complain)],
+            workloads.Birth(0) if group else _birth(said.values()),
             default_queue=self._settings.default_queue,
-            created=min(ages),
+            complain=complain,
         )
-        return replace(made, last_evicted=self._evicted[key]) if key in self._evicted else made
+        return Made(replace(made, last_evicted=self._evicted[key]) if key in self._evicted else made, complain)
 
     def _claim(self, key: str, said: Mapping[str, Said], complain: Complaints) -> workloads.Claim:
         """What a workload says, with what is fixed of it."""
@@ -355,13 +425,17 @@ class Translator:
         group, claims = self._groups.get(key), [said[name].claim for name in names]
         return claims if group is None else [workloads.group_claim(group, self._known, complain), *claims]
 
-    def _says(self, seen: Pod, complain: Complaints) -> Said:
-        return Said(workloads.pod_claim(seen, self._known, complain), created(seen, 0, complain))
+    def _says(self, seen: Pod, least: int, complain: Complaints) -> Said:
+        return Said(workloads.pod_claim(seen, self._known, complain), created(seen, 0, complain), least)
 
 
 def _holds(seen: Pod) -> bool:
-    """Whether a pod has a node and has not ended."""
-    return placed.has_node(seen) and (seen.status is None or seen.status.phase not in ENDED)
+    """Whether a pod takes up room on a node."""
+    return placed.has_node(seen) and pods.holds(seen)
+
+
+def _birth(said: Collection[Said]) -> workloads.Birth:
+    return workloads.Birth(min(one.created for one in said), max(one.minimum for one in said))
 
 
 def _shortened(text: str) -> str:

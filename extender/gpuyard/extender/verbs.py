@@ -301,9 +301,6 @@ class Verbs:
         if problem := self._unavailable():
             raise problem
         self._ledger.expire(self._clock())
-        for key in self._ledger.take_released():
-            for seen in self._translator.release(key):
-                self._ledger.see(seen)
 
     def _may_preempt(self, snapshot: Snapshot, seen: Sighting, workload: Workload) -> bool:
         """Whether kube-scheduler may make room for the pod: its gates are open, and no plan does it already."""

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from gpuyard.engine.kube.assemble import assemble
 from gpuyard.engine.model import MOST_LEVELS, SCALE, Amounts, Gang, State
+from gpuyard.engine.promises import nominations
 from gpuyard.engine.settings import Settings
 
 from tests.engine.kube.written import (
@@ -128,9 +129,10 @@ def test_devices_are_numbered_by_their_ids_on_each_node() -> None:
     assert snapshot.pods["default/b"].devices == (1,)
 
 
-def test_a_nomination_to_a_node_that_is_gone_is_forgotten() -> None:
-    assert reading(node(), pod(status={"nominatedNodeName": "gone"})).snapshot.pods["default/p"].nominated == ""
-    assert reading(node(), pod(status={"nominatedNodeName": "node-1"})).snapshot.pods["default/p"].nominated == "node-1"
+def test_a_nomination_to_a_node_that_is_gone_keeps_nothing() -> None:
+    for name, kept in (("gone", []), ("node-1", ["default/p"])):
+        given = reading(node(), pod(status={"nominatedNodeName": name})).snapshot
+        assert [one.key for one in nominations(given)] == kept
 
 
 def test_promises_history_budgets_and_namespaces_are_taken_along() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 from gpuyard.engine.kube import objects
-from gpuyard.engine.kube.gangs import Owners, gang, owned_gang, owned_minimum
+from gpuyard.engine.kube.gangs import Owners, gang, owned_gang, owned_minimum, owner_key
 from gpuyard.engine.model import MOST_LEVELS, Gang, TopologyConstraint
 
 from tests.engine.kube import written
@@ -159,6 +159,19 @@ def test_each_group_of_a_leader_worker_set_is_a_gang(kind: str, name: str, made:
     labels = {"leaderworkerset.sigs.k8s.io/name": "lws", "leaderworkerset.sigs.k8s.io/group-index": "1"}
     given = among(owner("LeaderWorkerSet", {"leaderWorkerTemplate": {"size": 4}}, "lws"))
     assert owned_gang(owned_by(kind, name, labels=labels), given, Heard()) == made
+
+
+def test_a_job_of_another_api_says_nothing_of_the_pods_of_its_namesake() -> None:
+    given = among(owner("Job", {}, annotations={"kai.scheduler/batch-min-member": "3"}))
+    for version, made in (("batch/v1", ("default/job", 3)), ("", ("default/job", 3)), ("batch.example.com/v1", None)):
+        named = {"apiVersion": version, "kind": "Job", "name": "job", "uid": "u"}
+        assert owned_gang(seen(objects.Pod, with_meta(written.pod(), ownerReferences=[named])), given, Heard()) == made
+
+
+def test_a_pod_has_an_owner_that_can_say_how_many_start_only_if_it_is_of_a_known_kind() -> None:
+    assert owner_key(owned_by("PyTorchJob")) == ("default", "PyTorchJob", "job")
+    assert owner_key(owned_by("ReplicaSet")) is None
+    assert owner_key(seen(objects.Pod, written.pod())) is None
 
 
 def test_a_bare_pod_starts_alone() -> None:

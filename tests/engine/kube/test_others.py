@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 from gpuyard.engine.kube import objects
-from gpuyard.engine.kube.others import budget, promises, topology
+from gpuyard.engine.kube.others import budget, promises, rule, topology
 from gpuyard.engine.model import Pod, Promise, Shape
 
 from tests.engine.kube import written
@@ -34,12 +34,17 @@ def pdb(selector: Json | None, status: Json | None) -> objects.PodDisruptionBudg
     ids=["all", "none", "label", "not-in", "exists", "does-not-exist"],
 )
 def test_a_budget_covers_the_pods_that_its_selector_chooses(selector: Json | None, covered: set[str]) -> None:
-    made = budget(pdb(selector, {"disruptionsAllowed": 1}), PODS, Heard())
-    assert (made.name, set(made.pods), made.allowed) == ("default/pdb", covered, 1)
+    about = rule(pdb(selector, {"disruptionsAllowed": 1}), Heard())
+    assert {one.key for one in PODS if about.covers(one)} == covered
+
+
+def test_a_budget_allows_what_its_status_says() -> None:
+    made = budget(pdb({}, {"disruptionsAllowed": 1}), ["default/web"])
+    assert (made.name, made.pods, made.allowed) == ("default/pdb", frozenset({"default/web"}), 1)
 
 
 def test_a_budget_without_status_allows_nothing() -> None:
-    assert budget(pdb({}, None), PODS, Heard()).allowed == 0
+    assert budget(pdb({}, None), []).allowed == 0
 
 
 def test_a_topology_has_its_levels_the_widest_first() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 from gpuyard.engine.kube import objects
-from gpuyard.engine.kube.pods import device_ids, pod
+from gpuyard.engine.kube.pods import device_ids, holds, pod
 from gpuyard.engine.model import Pod, State
 
 from tests.engine.kube import written
@@ -37,7 +37,10 @@ def read(of: Json, heard: Heard | None = None, *, now: int = NINE, devices: tupl
 )
 def test_phase_node_and_deletion_make_the_state(phase: str, node: str, deleted: bool, more: Json, state: State) -> None:
     given = written.pod(status={"phase": phase} | more, nodeName=node)
-    assert read(with_meta(given, deletionTimestamp=NOON) if deleted else given).state is state
+    given = with_meta(given, deletionTimestamp=NOON) if deleted else given
+    found = read(given)
+    assert found.state is state
+    assert holds(seen(objects.Pod, given)) is found.holds
 
 
 def test_a_manifest_without_status_is_a_pending_pod() -> None:

@@ -6,6 +6,7 @@ import pytest
 from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.workloads import (
     CLASSES,
+    Birth,
     Claim,
     fixed,
     group_claim,
@@ -16,7 +17,7 @@ from gpuyard.engine.kube.workloads import (
     workload,
     workload_key,
 )
-from gpuyard.engine.model import Gang, Workload
+from gpuyard.engine.model import Workload
 
 from tests.engine.kube import written
 from tests.engine.kube.written import Heard, Json, seen, with_meta
@@ -44,7 +45,7 @@ def group_claim_of(
 
 
 def made_of(*claims: Claim, default_queue: str = "") -> Workload:
-    return workload("default/w", claims, Gang(), default_queue=default_queue, created=7)
+    return workload("default/w", None, claims, Birth(7), default_queue=default_queue, complain=Heard())
 
 
 @pytest.mark.row("Q-37", case="runai-only")

@@ -4,6 +4,7 @@ from random import Random
 
 import pytest
 from gpuyard.engine.kube.others import budget as read
+from gpuyard.engine.kube.others import rule
 from gpuyard.engine.model import Budget, Pod, State
 from gpuyard.engine.persistent import PersistentMap
 from gpuyard.extender.budget_index import BudgetIndex
@@ -36,7 +37,7 @@ def webs(count: int, budgets: int) -> Pods:
 def read_off(shelf: Shelf, pods: Pods) -> dict[str, Budget]:
     """The same from every pod for every budget."""
     by_budget = {
-        key: read(seen, [one for one in pods.values() if key.startswith(f"{one.namespace}/")], lambda *_: None)
+        key: read(seen, [one.key for one in pods.values() if rule(seen, lambda *_: None).covers(one)])
         for key, seen in shelf.items()
     }
     return {key: found for key, found in by_budget.items() if found.pods}

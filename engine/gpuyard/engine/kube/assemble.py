@@ -15,19 +15,20 @@ from gpuyard.engine import model
 from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.decode import Found
 from gpuyard.engine.kube.faults import Complain, Fault, Unreadable, printable
-from gpuyard.engine.kube.gangs import Owners, gang, part_of, parts_of
-from gpuyard.engine.kube.meta import created, is_name, key_of, labels_of, meta_of, name_of, namespace_of, notes_of, read
+from gpuyard.engine.kube.gangs import Owners, part_of, parts_of
+from gpuyard.engine.kube.meta import is_name, key_of, meta_of, name_of, namespace_of, notes_of, read
 from gpuyard.engine.kube.nodes import node
-from gpuyard.engine.kube.others import budget, promises, topology
+from gpuyard.engine.kube.others import budget, promises, rule, topology
 from gpuyard.engine.kube.queues import history, queue
 from gpuyard.engine.kube.telling import NOT_BORN, Telling
 from gpuyard.engine.kube.times import moment
 from gpuyard.engine.kube.workloads import (
     CLASSES,
-    QUEUE,
+    Birth,
     Claim,
     apart,
     group_claim,
+    queue_label,
     ranked,
     together,
     two_queues,
@@ -109,7 +110,7 @@ class _Assembly:
             budgets=budgets,
             promises=[p for p in kept if p.node in self._nodes],
             history=past,
-            namespaces={n: labels_of(o).get(QUEUE, "") for n, o in self._objects(objects.Namespace).items()},
+            namespaces={n: queue_label(o) for n, o in self._objects(objects.Namespace).items()},
         )
         return Reading(replace(snapshot, offers=self._offers), tuple(sorted(self._warnings)))
 
@@ -173,10 +174,12 @@ class _Assembly:
         by_namespace = defaultdict[str, list[model.Pod]](list)
         for one in pods if self._given[objects.PodDisruptionBudget] else ():
             by_namespace[one.namespace].append(one)
-        return self._each(
-            objects.PodDisruptionBudget,
-            lambda seen, complain: budget(seen, by_namespace[namespace_of(seen)], complain),
-        )
+
+        def read_one(seen: objects.PodDisruptionBudget, complain: Complain) -> model.Budget:
+            about = rule(seen, complain)
+            return budget(seen, (pod.key for pod in by_namespace[about.namespace] if about.covers(pod)))
+
+        return self._each(objects.PodDisruptionBudget, read_one)
 
     # --- pods and workloads ---
 
@@ -225,12 +228,11 @@ class _Assembly:
             self._complain("spec.nodeName", f"there is no node {pod.node!r} in the input")
         if pod.group or parts:
             pod = replace(pod, group=part_of(pod.group, workload, parts, self._complain))
-        if pod.workload != workload or pod.created == NOT_BORN or pod.nominated or one.object.device_ids:
+        if pod.workload != workload or pod.created == NOT_BORN or one.object.device_ids:
             return replace(
                 pod,
                 workload=workload,
                 created=self._born(one),
-                nominated=pod.nominated if pod.nominated in self._nodes else "",
                 devices=devices.get(pod.key, ()) if pod.holds else (),
             )
         return pod
@@ -262,15 +264,7 @@ class _Assembly:
         claims.insert(0, group_claim(seen, self._classes, self._complain))
         self._warn_of_queues(claims)
         standing = _placed(team)
-        stale = "metadata.annotations.kai.scheduler/stale-podgroup-timestamp"
-        return workload(
-            key,
-            [together(claims, standing + 1 if standing else 0)],
-            gang(seen, self._complain),
-            default_queue=self._settings.default_queue,
-            created=created(seen, self._now, self._complain),
-            stale_since=read(moment, notes_of(seen).stale_since, stale, self._complain, None),
-        )
+        return self._made(key, seen, together(claims, standing + 1 if standing else 0), Birth(self._now))
 
     def _ungrouped(self, key: str, team: "_Team") -> model.Workload:
         claims, least = self._claims(team), self._least.get(key, 1) if self._least else 1
@@ -279,13 +273,12 @@ class _Assembly:
             self._warn_of_queues(claims)
         if key in self._named:
             self._warn(f"its PodGroup {key} is not given: counted as a gang with a minimum of {least}")
-        return workload(
-            key,
-            [together(claims, _placed(team))],
-            model.ALONE if least == 1 else model.Gang(minimum=least),
-            default_queue=self._settings.default_queue,
-            created=min(map(self._born, team)) if len(team) > 1 else self._born(team[0]),
-        )
+        born = min(map(self._born, team)) if len(team) > 1 else self._born(team[0])
+        return self._made(key, None, together(claims, _placed(team)), Birth(born, least))
+
+    def _made(self, key: str, group: objects.PodGroup | None, claim: Claim, birth: Birth) -> model.Workload:
+        default_queue = self._settings.default_queue
+        return workload(key, group, [claim], birth, default_queue=default_queue, complain=self._complain)
 
     def _warn_of_queues(self, claims: Sequence[Claim]) -> None:
         if (two := two_queues(claims)) is not None:

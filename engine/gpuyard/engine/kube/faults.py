@@ -7,6 +7,10 @@ Complain = Callable[[str, str], None]
 """Takes a field and what is wrong with it. Who complains goes on with a default; the result is not used."""
 
 
+def ignore(_field: str, _why: str) -> None:
+    """Complain of nothing, where another reader of the same object does."""
+
+
 class Fault(NamedTuple):
     """One thing that cannot be read; `str` gives its line."""
 

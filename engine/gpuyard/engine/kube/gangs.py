@@ -8,8 +8,20 @@ from gpuyard.engine.kube.meta import labels_of, namespace_of, notes_of, read
 from gpuyard.engine.kube.pods import SUB_GROUP, minimum, owner_of
 from gpuyard.engine.model import MOST_LEVELS, Gang, TopologyConstraint
 
-Owners = Mapping[tuple[str, str, str], objects.PodOwner]
-"""The given owners of pods by namespace, kind and name."""
+OwnerKey = tuple[str, str, str]
+"""Namespace, kind and name of an owner of pods."""
+
+Owners = Mapping[OwnerKey, objects.PodOwner]
+"""The given owners of pods."""
+
+LWS = "LeaderWorkerSet"
+OWNER_GROUPS: Mapping[str, str] = {
+    "Job": "batch",
+    "RayCluster": "ray.io",
+    LWS: "leaderworkerset.x-k8s.io",
+    **dict.fromkeys(("PyTorchJob", "TFJob", "XGBoostJob", "JAXJob", "MPIJob"), "kubeflow.org"),
+}
+"""The kinds of owners that can say how many pods start together, with the API group of each."""
 
 DEFAULT_PART = "default"
 """The sub-group of pods that name none, where there is one of this name."""
@@ -51,27 +63,39 @@ def part_of(named: str, workload: str, parts: frozenset[str], complain: Complain
     return DEFAULT_PART
 
 
+def owner_key(seen: objects.Object) -> OwnerKey | None:
+    """The owner that can say how many pods start with this one; None: it has no such owner."""
+    owner = owner_of(seen)
+    if owner is None:
+        return None
+    # Anybody can write the label, but a LeaderWorkerSet makes the StatefulSets that own its pods.
+    if owner.kind == "StatefulSet" and (leads := labels_of(seen).get(LWS_NAME)):
+        return namespace_of(seen), LWS, leads
+    # Any version of the API will do.
+    ours = OWNER_GROUPS.get(owner.kind)
+    known = ours is not None and owner.api_version.partition("/")[0] in {"", ours}
+    return (namespace_of(seen), owner.kind, owner.name) if known else None
+
+
 def owned_gang(seen: objects.Object, owners: Owners, complain: Complain) -> tuple[str, int] | None:
     """(key, minimum) of the gang a pod without PodGroup belongs to by its owner; None: it is a workload of its own."""
     owner = owner_of(seen)
     if owner is None:
         return None
-    namespace = namespace_of(seen)
-    found = owners.get((namespace, owner.kind, owner.name))
-    text = notes_of(seen).batch_minimum or (notes_of(found).batch_minimum if found else None)
+    key, namespace = owner_key(seen), namespace_of(seen)
+    found = owners.get(key) if key else None
+    text = notes_of(seen).batch_minimum
+    if not text and found and found.kind == owner.kind:
+        text = notes_of(found).batch_minimum
     if text is not None:
         field = "metadata.annotations.kai.scheduler/batch-min-member"
         return f"{namespace}/{owner.name}", read(minimum, text, field, complain, 1)
-    if not owners:
-        return None
-    labels = labels_of(seen)
-    # Anybody can write the label, but its pods belong to StatefulSets that it has made, or (not made yet) to itself.
-    leads = {"StatefulSet": labels.get(LWS_NAME, ""), "LeaderWorkerSet": owner.name}.get(owner.kind, "")
-    lws = owners.get((namespace, "LeaderWorkerSet", leads))
-    if lws is not None:
-        return f"{namespace}/{leads}-{labels.get(LWS_INDEX, '0')}", owned_minimum(lws) or 1
     least = owned_minimum(found) if found else None
-    return (f"{namespace}/{owner.name}", least) if least is not None else None
+    if key is None or least is None:
+        return None
+    if key[1] == LWS:
+        return f"{namespace}/{key[2]}-{labels_of(seen).get(LWS_INDEX, '0')}", least
+    return f"{namespace}/{owner.name}", least
 
 
 def owned_minimum(owner: objects.PodOwner) -> int | None:

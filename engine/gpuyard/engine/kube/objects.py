@@ -49,6 +49,8 @@ class Owner(Frozen, frozen=True):
     name: str = ""
     uid: str = ""
     controller: bool | None = None
+    api_version: str = ""
+    """Several APIs have a kind `Job`."""
 
 
 class Notes(Frozen, frozen=True):

@@ -1,11 +1,12 @@
 """Disruption budgets, topologies, plans: what stands beside queues and workloads."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 import msgspec
 from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.faults import Complain
-from gpuyard.engine.kube.meta import explained, key_of, name_of
+from gpuyard.engine.kube.meta import explained, key_of, name_of, namespace_of
 from gpuyard.engine.kube.selectors import selector
 from gpuyard.engine.model import GPU, Budget, Labels, Pod, Promise, Requirement, Shape, Topology
 
@@ -24,12 +25,27 @@ _AMOUNTS: Mapping[str, tuple[int, int | None]] = {
 """The least and the most of each amount of a promised shape: less than nothing would make room for others."""
 
 
-def budget(seen: objects.PodDisruptionBudget, pods: Iterable[Pod], complain: Complain) -> Budget:
-    """Translate a disruption budget over the `pods` of its namespace; without a status it allows nothing."""
-    spec, status = seen.spec or objects.BudgetSpec(), seen.status or objects.BudgetStatus()
-    chosen = selector(spec.selector, "spec.selector", complain)
-    covered = frozenset(p.key for p in pods if all(meets(p.labels, r) for r in chosen))
-    return Budget(key_of(seen), covered, max(0, status.disruptions_allowed or 0))
+class Rule(NamedTuple):
+    """Which pods a disruption budget is about."""
+
+    namespace: str
+    selector: tuple[Requirement, ...]
+
+    def covers(self, pod: Pod) -> bool:
+        """Whether the budget is about a pod."""
+        return pod.namespace == self.namespace and all(meets(pod.labels, one) for one in self.selector)
+
+
+def rule(seen: objects.PodDisruptionBudget, complain: Complain) -> Rule:
+    """Which pods this budget is about."""
+    wanted = seen.spec.selector if seen.spec else None
+    return Rule(namespace_of(seen), selector(wanted, "spec.selector", complain))
+
+
+def budget(seen: objects.PodDisruptionBudget, covered: Iterable[str]) -> Budget:
+    """Translate a disruption budget that covers these pods; without a status it allows nothing."""
+    allowed = seen.status.disruptions_allowed if seen.status else None
+    return Budget(key_of(seen), frozenset(covered), max(0, allowed or 0))
 
 
 def meets(labels: Labels, requirement: Requirement) -> bool:

@@ -15,12 +15,12 @@ from functools import lru_cache
 import msgspec
 from gpuyard.engine.constraints import whole_number
 from gpuyard.engine.kube import objects
-from gpuyard.engine.kube.faults import Complain
+from gpuyard.engine.kube.faults import Complain, ignore
 from gpuyard.engine.kube.meta import NO_META, bounded, meta_of, read
 from gpuyard.engine.kube.quantity import count
 from gpuyard.engine.kube.shapes import shape
 from gpuyard.engine.kube.times import moment
-from gpuyard.engine.model import NO_LABELS, Labels, Pod, Shape, State
+from gpuyard.engine.model import HOLDING, NO_LABELS, Labels, Pod, Shape, State
 
 GPU_GROUP = "runai-gpu-group"
 """Label of the shared GPU a pod stands on; on several GPUs `runai-gpu-group/NAME` each."""
@@ -167,6 +167,11 @@ def _state(spec: objects.PodSpec, status: objects.PodStatus, meta: objects.Meta,
     if state is State.PENDING:
         return State.BOUND if _is_bound(status) else State.PENDING
     return state
+
+
+def holds(seen: objects.Pod) -> bool:
+    """Whether a pod takes up room on its node."""
+    return _state(seen.spec or _NO_SPEC, seen.status or _NO_STATUS, seen.metadata or NO_META, ignore) in HOLDING
 
 
 def _is_bound(status: objects.PodStatus) -> bool:

@@ -6,14 +6,26 @@ of each part the first claim that says it. It is made anew whenever one of them 
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.faults import Complain
 from gpuyard.engine.kube.gangs import Owners, owned_gang
-from gpuyard.engine.kube.meta import NO_META, NO_NOTES, bounded, key_of, labels_of, namespace_of, notes_of, read
-from gpuyard.engine.model import NO_LABELS, Gang, Workload
+from gpuyard.engine.kube.gangs import gang as gang_of
+from gpuyard.engine.kube.meta import (
+    NO_META,
+    NO_NOTES,
+    bounded,
+    created,
+    key_of,
+    labels_of,
+    namespace_of,
+    notes_of,
+    read,
+)
+from gpuyard.engine.kube.times import moment
+from gpuyard.engine.model import ALONE, NO_LABELS, Gang, Workload
 from gpuyard.engine.settings import duration
 from msgspec.structs import replace
 
@@ -90,7 +102,12 @@ def workload_key(
 
 def apart(key: str, pod_groups: Mapping[str, object]) -> str:
     """The key of a workload that is none of these PodGroups, whatever it is called."""
-    return f"{key}.alone" if key in pod_groups else key
+    return beside_group(key) if key in pod_groups else key
+
+
+def beside_group(key: str) -> str:
+    """The key of a workload that is none of a PodGroup's of the same name."""
+    return f"{key}.alone"
 
 
 def pod_claim(seen: objects.Pod, classes: Classes, complain: Complain) -> Claim:
@@ -169,6 +186,11 @@ def group_claim(seen: objects.PodGroup, classes: Classes, complain: Complain) ->
     )
 
 
+def queue_label(seen: objects.Namespace) -> str:
+    """The queue whose pods may be in this namespace, where `namespaceMatch` is `label`; empty: none is named."""
+    return labels_of(seen).get(QUEUE, "")
+
+
 def two_queues(claims: Sequence[Claim]) -> tuple[str, str] | None:
     """(the queue that wins, another one that is named too), where pods and PodGroup do not agree."""
     wins = merged(claims).named_queue
@@ -220,16 +242,42 @@ def fixed(claim: Claim, then: Claim) -> Claim:
     )
 
 
+class Birth(NamedTuple):
+    """What a workload without a PodGroup has from its pods beside their claims."""
+
+    created: int
+    """When the first of its pods was made."""
+    minimum: int = 1
+    """The most that any of its pods, or the owner of one, says: so many start together."""
+
+
 def workload(  # noqa: PLR0913 - what a workload is made of, by name
     key: str,
+    group: objects.PodGroup | None,
     claims: Sequence[Claim],
-    gang: Gang,
+    birth: Birth,
     *,
     default_queue: str,
-    created: int,
-    stale_since: int | None = None,
+    complain: Complain,
 ) -> Workload:
-    """Make a workload of what its PodGroup, if any, and its pods say, in the order of their names."""
+    """Make a workload of its PodGroup, if any, and of what that and its pods say, in the order of their names."""
+    if group is None:
+        gang = ALONE if birth.minimum == 1 else Gang(minimum=birth.minimum)
+        return _workload(key, claims, gang, default_queue, birth.created, None)
+    field = "metadata.annotations.kai.scheduler/stale-podgroup-timestamp"
+    return _workload(
+        key,
+        claims,
+        gang_of(group, complain),
+        default_queue,
+        created(group, birth.created, complain),
+        read(moment, notes_of(group).stale_since, field, complain, None),
+    )
+
+
+def _workload(  # noqa: PLR0913, PLR0917 - what a workload is made of
+    key: str, claims: Sequence[Claim], gang: Gang, default_queue: str, born: int, stale_since: int | None
+) -> Workload:
     said = merged(claims)
     priority = DEFAULT_PRIORITY if said.priority is None else said.priority
     return Workload(
@@ -240,7 +288,7 @@ def workload(  # noqa: PLR0913 - what a workload is made of, by name
         priority_class=said.priority_class,
         preemptible=priority < PREEMPTIBLE_BELOW if said.preemptible is None else said.preemptible,
         gang=gang,
-        created=created,
+        created=born,
         preemption_delay=said.preemption_delay or 0,
         stale_since=stale_since,
         staleness_grace=said.staleness_grace,

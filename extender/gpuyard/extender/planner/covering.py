@@ -1,11 +1,15 @@
 """The pods that each disruption budget is about, kept current as pods and budgets change."""
 
 from collections.abc import Generator, Iterable
+from typing import TYPE_CHECKING
 
 from gpuyard.engine.model import Budget, Pod
 from gpuyard.engine.persistent import PersistentMap
 from gpuyard.engine.stepwise import at_once, paused
-from gpuyard.extender.budget_index import BudgetIndex, Rule
+from gpuyard.extender.budget_index import BudgetIndex
+
+if TYPE_CHECKING:
+    from gpuyard.engine.kube.others import Rule
 
 Pods = PersistentMap[str, Pod]
 Steps = Generator[None, None, None]
