@@ -85,13 +85,15 @@ class KubeScheduler:
 
     async def run(self, now: float) -> None:
         """Look at all that are ready, as they are by now."""
-        waiting = {name for name, one in self._api.pods.items() if _waits(one)}
-        self._queue = {name: self._queue.get(name, _Queued()) for name in sorted(waiting)}
-        ready = [name for name, one in self._queue.items() if self._is_ready(one, now)]
-        self._chance.shuffle(ready)
-        for name in sorted(ready, key=lambda name: (-priority(self._api.pods[name]), self._queue[name].ready)):
+        waiting = {name: one for name, one in self._api.pods.items() if _waits(one)}
+        self._queue = {name: self._queue.get(name, _Queued()) for name in waiting}
+        for name in sorted((name for name, one in self._queue.items() if self._is_ready(one, now)), key=self._order):
             if name in self._api.pods:
                 await self._schedule(name, now)
+
+    def _order(self, name: str) -> tuple[int, float, str, str]:
+        one = self._api.pods[name]
+        return -priority(one), self._queue[name].ready, one["metadata"]["creationTimestamp"], name
 
     def _is_ready(self, one: _Queued, now: float) -> bool:
         return now >= one.ready + FLUSH if one.asleep else now >= one.ready

@@ -23,7 +23,7 @@ from prometheus_client import CollectorRegistry
 from tests.extender.builders import Bench, Json
 from tests.extender.planner.builders import Api
 from tests.extender.planner.kube_scheduler import KubeScheduler
-from tests.extender.planner.random_clusters import LABEL, NOW, Cluster, placed
+from tests.extender.planner.random_clusters import LABEL, NOW, PRIORITIES, Cluster, placed
 
 if TYPE_CHECKING:
     from gpuyard.common.kube.client import Client
@@ -187,8 +187,9 @@ class LiveCluster:
             self._succeed(one)
 
     def back(self, made: Json) -> None:
-        """The planner creates a bare pod again that it has moved."""
-        self._submit(made | {"kind": "Pod"}, _name(made))
+        """The planner creates a bare pod again that it has moved; the API server sets its priority."""
+        value = PRIORITIES[made["spec"]["priorityClassName"]]
+        self._submit(made | {"kind": "Pod", "spec": made["spec"] | {"priority": value}}, _name(made))
 
     def poked(self, name: str, annotations: Json) -> None:
         """A pod gets an annotation."""
