@@ -1,6 +1,7 @@
 """Rows Q-23 to Q-26 and Q-34 to Q-36: small workloads are moved so that a big one fits."""
 
 import pytest
+from gpuyard.engine.model import Shape
 from gpuyard.engine.result import Reason
 
 from tests.engine.builders import Yard, yard
@@ -67,6 +68,15 @@ def test_nothing_is_moved_at_all_where_one_would_find_no_place() -> None:
 
 
 @pytest.mark.row("Q-26")
+def test_nothing_is_moved_where_each_that_would_have_to_go_may_stand_on_its_own_node_alone() -> None:
+    some = yard().nodes(2, gpus=4).queue("a", quota=8).queue("b", quota=8)
+    for node in ("node-1", "node-2"):
+        bound = Shape(gpus=2, selector=(("kubernetes.io/hostname", node),))
+        some.running("a", name=f"bound-to-{node}", shape=bound, on=node)
+    told = some.pending("b", name="claim", gpus=4).plan(phases=("allocate", "consolidate"))
+    assert (told.waits(), told.moved) == (["claim"], {})
+
+
 def test_nothing_is_moved_for_one_that_leaves_no_room_for_who_would_have_to_go() -> None:
     some = yard().nodes(2, gpus=4).queue("a", quota=8).running("a", name="small", gpus=2, on="node-1")
     told = some.running("a", gpus=3, on="node-2", preemptible=False).pending("a", name="big", gpus=3).plan()

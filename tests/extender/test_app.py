@@ -245,6 +245,32 @@ def test_an_open_port_is_told_in_the_log_unless_it_is_on_loopback(
     assert all("whoever reaches the port" in each for each in warned)
 
 
+@pytest.mark.row("X-08", case="ledger")
+@pytest.mark.parametrize(
+    ("settings", "host", "known"),
+    [
+        ("", None, True),
+        ("authentication: none\n", None, False),
+        ("authentication: none\n", "127.0.0.1", True),
+    ],
+)
+def test_what_calls_name_is_heeded_only_where_none_but_kube_scheduler_can_call(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings: str, host: str | None, *, known: bool
+) -> None:
+    made, _ = begun(monkeypatch, settings, tmp_path, host=host, token=tmp_path)
+    assert made.ledger.callers_are_known is known
+
+
+async def test_a_port_that_is_opened_while_it_serves_is_no_longer_heeded(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made, _ = begun(monkeypatch, "", tmp_path, token=tmp_path)
+    (tmp_path / "extender.yaml").write_text(CONFIG + "authentication: none\n")
+    assert made._reloaded
+    made._reloaded.poll()
+    assert not made.ledger.callers_are_known
+
+
 @pytest.mark.row("X-22", case="no-token-yet")
 def test_without_a_token_yet_it_starts_and_is_not_ready(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     made, warned = begun(monkeypatch, "", tmp_path, token=tmp_path)

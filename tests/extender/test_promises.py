@@ -2,6 +2,7 @@
 
 import pytest
 from gpuyard.engine.model import Promise, Shape
+from gpuyard.extender.space import Space
 from gpuyard.extender.wire import WireError
 from msgspec.structs import replace
 
@@ -98,6 +99,43 @@ def test_the_first_pod_of_the_same_owner_inherits() -> None:
     of.put(first := owned("first", "job"), owned("second", "job"))
     assert of.filter(first).node_names == ["n1"]
     assert of.filter(owned("second", "job")).node_names == ["n2"]
+
+
+@pytest.mark.row("B-06", case="asking")
+def test_to_be_looked_at_makes_no_pod_an_heir() -> None:
+    of = Bench(node("n1"), node("n2"), queue("team"))
+    of.ledger.put_promises([promise("old", owner="job")])
+    of.put(first := owned("first", "job"), owned("second", "job"))
+    Space(of.ledger.snapshot, of.ledger, of.ledger.entries["ns/second"].seen.pod)
+    assert of.ledger.promises.of(of.ledger.entries["ns/second"].seen.pod)
+    assert of.filter(first).node_names == ["n1"]
+
+
+@pytest.mark.row("B-06", case="asking")
+def test_to_be_refused_makes_no_pod_an_heir() -> None:
+    of = Bench(node("n1"), node("n2"), queue("team"))
+    of.ledger.put_promises([promise("old", owner="job")])
+    first, second = owned("first", "job"), owned("second", "job")
+    assert not of.passes(first, "n2")
+    assert of.filter(second).node_names == ["n1"], "whoever is let through first takes the place"
+    assert of.filter(first).node_names == ["n2"]
+
+
+@pytest.mark.row("B-06", case="several")
+def test_of_several_promises_a_pod_takes_the_one_whose_node_it_is_offered() -> None:
+    of = Bench(node("n1"), node("n2"), queue("team"))
+    two = [promise("old", "n1", owner="job"), promise("older", "n2", owner="job")]
+    of.ledger.put_promises(two)
+    assert of.filter(owned("first", "job"), "n2").node_names == ["n2"]
+    assert of.filter(owned("second", "job")).node_names == ["n1"]
+
+
+@pytest.mark.row("B-06", case="several")
+def test_pods_that_inherit_together_do_not_inherit_the_same() -> None:
+    of = Bench(node("n1"), node("n2"), queue("team"), owned("a", "job"), owned("b", "job"), owned("c", "job"))
+    of.ledger.put_promises([promise("old", "n1", owner="job"), promise("older", "n2", owner="job")])
+    pods = [of.ledger.entries[f"ns/{name}"].seen.pod for name in "abc"]
+    assert {key: one.node for key, one in of.ledger.promises.matched(pods).items()} == {"ns/a": "n1", "ns/b": "n2"}
 
 
 def test_a_call_that_cannot_be_read_to_its_end_makes_nobody_an_heir() -> None:

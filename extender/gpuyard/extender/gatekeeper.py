@@ -17,11 +17,6 @@ from gpuyard.engine.snapshot import Snapshot
 from gpuyard.extender.promises import Promises, Share
 
 
-def governs(settings: Settings, workload: Workload) -> bool:
-    """Whether a workload has gates to pass: without a queue it has none, unless that is not allowed."""
-    return workload.queue is not None or settings.pods_without_queue == "refuse"
-
-
 class Gatekeeper:
     """Says why a pod may not start; what plans promise to others counts in their queues already."""
 

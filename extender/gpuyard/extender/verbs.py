@@ -10,13 +10,14 @@ from typing import NamedTuple, TypeVar
 
 from gpuyard.engine import gates
 from gpuyard.engine.constraints import avoided
+from gpuyard.engine.gates import governs
 from gpuyard.engine.model import Pod, Promise, Workload
 from gpuyard.engine.result import Clearing, Reason, Waiting
 from gpuyard.engine.sentences import sentence
 from gpuyard.engine.snapshot import Snapshot
 from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.gangs import Asked, Gangs, stands
-from gpuyard.extender.gatekeeper import Gatekeeper, governs
+from gpuyard.extender.gatekeeper import Gatekeeper
 from gpuyard.extender.ledger import NOT_SEEN_SENTENCE, NOT_SEEN_YET, Grant, Ledger, Sighting
 from gpuyard.extender.outrank import Asker, Outrank
 from gpuyard.extender.preempting import Chosen, Claim, Proposal, choose

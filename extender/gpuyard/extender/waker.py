@@ -14,11 +14,12 @@ from gpuyard.common.kube.client import Client
 from gpuyard.common.kube.errors import ApiError, KubeError
 from gpuyard.common.kube.resources import PODS
 from gpuyard.common.logs import get_logger
+from gpuyard.engine.gates import governs
 from gpuyard.engine.model import Pod, State
 from gpuyard.engine.result import Reason
 from gpuyard.engine.settings import Settings
 from gpuyard.engine.snapshot import Snapshot
-from gpuyard.extender.gatekeeper import Gatekeeper, governs
+from gpuyard.extender.gatekeeper import Gatekeeper
 from gpuyard.extender.ledger import Ledger
 from gpuyard.extender.ranking import best
 from gpuyard.extender.space import Space

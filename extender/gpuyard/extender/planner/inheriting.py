@@ -9,9 +9,10 @@ What filter answered last tells whether a gate is worth a look: nothing is worke
 
 from collections.abc import Callable, Sequence
 
+from gpuyard.engine.gates import governs
 from gpuyard.engine.sentences import sentence
 from gpuyard.engine.settings import Settings
-from gpuyard.extender.gatekeeper import Gatekeeper, governs
+from gpuyard.extender.gatekeeper import Gatekeeper
 from gpuyard.extender.ledger import Ledger, Phase, Sighting
 from gpuyard.extender.planner.execution import Run
 from gpuyard.extender.planner.plans import Place
