@@ -69,6 +69,13 @@ class Gatekeeper:
         return self._accounts
 
 
+def starts_with(snapshot: Snapshot, workload: Workload, pod: Pod) -> list[Pod]:
+    """The pods that start together with a waiting one, itself included."""
+    if workload.gang.minimum <= 1 and not workload.gang.parts:
+        return [pod]
+    return _chunk(_team(snapshot, workload, pod), pod)
+
+
 def _team(snapshot: Snapshot, workload: Workload, pod: Pod) -> Team:
     pods = snapshot.members.get(workload.key, ())
     if pod.key not in snapshot.pods:

@@ -31,7 +31,7 @@ from gpuyard.engine.rooms import Room
 from gpuyard.engine.settings import Settings
 from gpuyard.engine.snapshot import Snapshot
 from gpuyard.extender.course import Course
-from gpuyard.extender.gatekeeper import Gatekeeper
+from gpuyard.extender.gatekeeper import Gatekeeper, starts_with
 from gpuyard.extender.ledger import Entry, Ledger, Phase
 from gpuyard.extender.turns import Ahead, Demand, Line, demand, rank, sum_of
 
@@ -175,7 +175,8 @@ class Outrank:
         room = _Room(asker, self._ledger)
         if room.is_news:
             self._freed = self._clock()
-        own = demand([asker.pod], asker.snapshot.fleet.smallest_gpu)
+        pods = starts_with(asker.snapshot, asker.workload, asker.pod)
+        own = demand(pods, asker.snapshot.fleet.smallest_gpu)
         return None if _is_enough(room, self._ahead(line, asker, settings), own) else Waiting(Reason.OUTRANKED)
 
     def rightful(self, asker: Asker, settings: Settings, grace: float, cleared: Mapping[str, Room]) -> list[str]:
@@ -371,7 +372,8 @@ class _Room:
         if nodes is None or self._largest < least:
             return self._largest >= least
         rooms = self._snapshot.room
-        return any(name in self._offered and rooms[name].idle + rooms[name].releasing >= least for name in nodes)
+        free = [rooms[name].idle + rooms[name].releasing for name in nodes if name in self._offered]
+        return max(free, default=0) >= least and sum(one for one in free if one > 0) * GPU >= whole.whole
 
     def serves(self, ahead: Demand, own: Demand) -> bool:
         """Whether it is enough for those who go first, and for the pod as well."""

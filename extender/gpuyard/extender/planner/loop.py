@@ -217,6 +217,9 @@ class Planner:
             self._count_on(cycle)
             await give_way(self._calls)
             self._observer.come_back(cycle, self._clock())
+            if any(key in self._ledger.asleep for key in cycle.record.starts()):
+                # They were woken, and may be refused for the sake of others who cannot come: nothing else wakes them.
+                self._observer.come_back_by(now + WAKE_AGAIN)
             await self._publish(cycle.accounts)
             if not await self._waiting.tell(cycle):
                 self._observer.look_again()
