@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from gpuyard.engine.accounts import Accounts
 from gpuyard.engine.gang import Team, starting_chunk
-from gpuyard.engine.model import Gang, Offer, Pod, State, Workload
+from gpuyard.engine.model import Offer, Pod, State, Workload
 from gpuyard.engine.placement import Placer
 from gpuyard.engine.reporter import Silent
 from gpuyard.engine.result import Gap, Reason, Waiting
@@ -31,11 +31,6 @@ from msgspec.structs import replace
 
 Choice = Callable[[Team, Callable[[Pod], bool]], list[Pod]]
 """Says which pods of a gang start now, out of those that wait."""
-
-
-def has_topology(gang: Gang) -> bool:
-    """Whether the nodes of a gang, or of a part of it, depend on each other."""
-    return gang.topology is not None or any(map(has_topology, gang.parts))
 
 
 def stands(snapshot: Snapshot, workload: Workload) -> bool:
@@ -85,7 +80,7 @@ class Gangs:
             self._give_up(asked)
             asked = asked._replace(snapshot=self._ledger.waiting(asked.seen))
         if stands(asked.snapshot, workload):
-            return self._one_more(asked, accounts, workload) if has_topology(workload.gang) else None
+            return self._one_more(asked, accounts, workload) if workload.gang.has_topology else None
         self._ledger.offer(pod, asked.offered, asked.now)
         places = self._places(asked, accounts, workload, starting_chunk)
         if pod.key not in places:

@@ -15,14 +15,14 @@ then the others count where they may go first, whether their bounds let them go 
 """
 
 import heapq
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from gpuyard.engine.accounts import Accounts
 from gpuyard.engine.constraints import suited
 from gpuyard.engine.counting import milli_left
-from gpuyard.engine.gang import Team, starting_chunk
+from gpuyard.engine.gang import Stand, Team, starting_chunk
 from gpuyard.engine.line import WaitingLine
 from gpuyard.engine.model import GPU, Pod, Shape, Workload
 from gpuyard.engine.plan import Cycle
@@ -31,7 +31,7 @@ from gpuyard.engine.rooms import Room
 from gpuyard.engine.settings import Settings
 from gpuyard.engine.snapshot import Snapshot
 from gpuyard.extender.course import Course
-from gpuyard.extender.gatekeeper import Gatekeeper, starts_with
+from gpuyard.extender.gatekeeper import Gatekeeper, has_minimum, starts_with
 from gpuyard.extender.ledger import Entry, Ledger, Phase
 from gpuyard.extender.turns import Ahead, Demand, Line, demand, rank, sum_of
 
@@ -86,11 +86,23 @@ def _take_turn(cycle: Cycle, team: Team, kept: AbstractSet[str], line: Line) -> 
     pods, workload = starting_chunk(team, cycle.scratch.waits), team.workload
     if cycle.starter.refusal(team, pods) is not None:
         return None
+    if team.stand is not Stand.BELOW and workload.gang.has_topology:
+        # It may stand only beside the others of its gang, and must not keep the room elsewhere from anybody.
+        return None
+    if _never_fits(cycle.snapshot, pods):
+        # It takes no turn of its queue's from those who can start.
+        return line.add(workload, tuple(pods))
     cycle.accounts.add(workload.queue or "", cycle.scratch.need(pods), fixed=not workload.preemptible)
     if all(pod.key in kept for pod in pods):
         line.set_aside(workload)
         return None
     return line.add(workload, tuple(pods))
+
+
+def _never_fits(snapshot: Snapshot, pods: Sequence[Pod]) -> bool:
+    """Whether the cluster has no nodes for a pod, or not so many GPUs, even if nobody were there."""
+    asked = sum(pod.shape.gpus for pod in pods) * GPU
+    return asked > snapshot.total.gpu or suited(snapshot.fleet, pods[0].shape) == frozenset()
 
 
 def is_scarce(snapshot: Snapshot, in_flight: int = 0) -> bool:
@@ -292,7 +304,7 @@ class Outrank:
 
     def _place_of(self, line: Line, workload: Workload, pod: Pod, snapshot: Snapshot, settings: Settings) -> int:
         """The place of somebody in line, or where he goes who has come since it was made."""
-        place = line.place_of(workload)
+        place = line.place_of(workload, above=has_minimum(snapshot, workload))
         if place is not None:
             return place
         if line.course is None or len(snapshot.queues) > MANY:

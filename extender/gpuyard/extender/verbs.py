@@ -16,7 +16,7 @@ from gpuyard.engine.result import Clearing, Reason, Waiting
 from gpuyard.engine.sentences import sentence
 from gpuyard.engine.snapshot import Snapshot
 from gpuyard.extender.config import ExtenderConfig
-from gpuyard.extender.gangs import Asked, Gangs, has_topology, stands
+from gpuyard.extender.gangs import Asked, Gangs, stands
 from gpuyard.extender.gatekeeper import Gatekeeper
 from gpuyard.extender.ledger import NOT_SEEN_SENTENCE, NOT_SEEN_YET, Grant, Ledger, Sighting
 from gpuyard.extender.outrank import Asker, Outrank
@@ -310,7 +310,7 @@ class Verbs:
         if self._ledger.has_ended(seen) or self._refusal(snapshot, seen) or self._ledger.promises.of(seen.pod):
             return False
         # What is freed outside the domain of a gang with a topology would not help: that room the planner makes.
-        return not workload.governed or (stands(snapshot, workload) and not has_topology(workload.gang))
+        return not workload.governed or (stands(snapshot, workload) and not workload.gang.has_topology)
 
     def _refusal(self, snapshot: Snapshot, seen: Sighting) -> Refusal | None:
         """Why the pod may not start at all; None when it may."""
