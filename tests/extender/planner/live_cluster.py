@@ -245,5 +245,11 @@ class LiveCluster:
         return Counter(one["metadata"]["labels"][LABEL] for one in self.pods.values() if one["spec"]["nodeName"])
 
 
+    def reasons(self) -> dict[str, str]:
+        """Why each of the others waits, as was last told of it."""
+        waiting = (one for one in self.pods.values() if not one["spec"]["nodeName"])
+        return {f"ns/{_name(one)}": self.ear.reasons.get(one["metadata"]["uid"], "untold") for one in waiting}
+
+
 def _name(one: Json) -> str:
     return str(one["metadata"]["name"])
