@@ -531,6 +531,18 @@ async def test_who_sleeps_and_could_go_is_woken_once_in_a_while() -> None:
     assert stage.bench.ledger.take_called() == set()
 
 
+async def test_who_could_go_and_sleeps_on_is_woken_again_although_nothing_has_changed() -> None:
+    """It was refused for the sake of others who cannot come, and nobody else wakes it."""
+    claim = pod("claim", "team", 4)
+    stage = Stage(node("n1"), queue("team"), claim)
+    sleeper = stage.bench.ledger.entries["ns/claim"].seen
+    stage.bench.ledger.refuse(sleeper, "Outranked")
+    await stage.look()
+    assert stage.bench.ledger.take_called() == {"ns/claim"}
+    await stage.look(after=loop.WAKE_AGAIN + 1)
+    assert stage.bench.ledger.take_called() == {"ns/claim"}
+
+
 async def test_who_inherits_is_told_by_the_clock_of_the_api_server() -> None:
     """Ours may be ahead of it: a pod that came after the plan, by its clock, looks older than the plan by ours."""
     owned = {"ownerReferences": [{"uid": "job", "kind": "Job", "name": "job", "controller": True}]}
