@@ -147,6 +147,6 @@ def test_a_reservation_pod_without_a_group_holds_its_gpu_as_any_pod() -> None:
 def test_a_victim_that_fits_elsewhere_goes_home_only_where_its_queue_stays_within_its_limit() -> None:
     """A part of this many MiB counts 0.1 GPUs on the large GPU, and 0.5 on the small one."""
     some = yard().node("large", gpus=1).node("small", gpus=1, gpu_memory=16_000).queue("a", limit="0.55")
-    some.running("a", on="small", **part(8000, "g"))
+    some.running("a", on="small", shape=Shape(gpu_memory=8000), pod={"gpu_groups": ("g",)})
     told = some.pending("a", shape=Shape(gpu_memory=8000), priority=75).plan()
     assert told.nominated == {"a-1": "large", "a-2": "large"}

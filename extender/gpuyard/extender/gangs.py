@@ -28,7 +28,6 @@ from gpuyard.extender.ledger import Grant, Ledger, Sighting
 from gpuyard.extender.space import Space
 from msgspec.structs import replace
 
-
 Choice = Callable[[Team, Callable[[Pod], bool]], list[Pod]]
 """Says which pods of a gang start now, out of those that wait."""
 

@@ -37,9 +37,7 @@ def points(offered: Mapping[str, Occupancy | None]) -> Mapping[str, int]:
 def ranked(orders: Mapping[str, tuple[int, ...] | None]) -> Mapping[str, int]:
     """Points of each node by its place in an order, the lowest first; None: nobody knows the node, no points."""
     places = {order: place for place, order in enumerate(sorted({one for one in orders.values() if one is not None}))}
-    return {
-        name: 0 if order is None else max(0, packing.MOST_POINTS - places[order]) for name, order in orders.items()
-    }
+    return {name: 0 if order is None else max(0, packing.MOST_POINTS - places[order]) for name, order in orders.items()}
 
 
 def _in_order(snapshot: Snapshot, shape: Shape, offered: Collection[str]) -> Iterator[Iterable[str]]:

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 from gpuyard.extender.verbs import Verbs
-from gpuyard.extender.wire import CANDIDATES, PREEMPTION
+from gpuyard.extender.wire import CANDIDATES, PREEMPTION, Candidates
 
 from tests.extender.builders import Json, at_once
 
@@ -126,10 +126,10 @@ class KubeScheduler:
         curable = tuple(name for name, why in causes.items() if why in (GPUS, CPU))
         if not fits:
             return Refused(Counter(causes.values()), curable)
-        survive, why = self._filter(one, fits)
+        survive, refused = self._filter(one, fits)
         if survive:
             return self._best(one, survive)
-        return Refused(Counter([*causes.values(), *(why.values())]), curable)
+        return Refused(Counter([*causes.values(), *refused.values()]), curable)
 
     def _filter(self, one: Json, nodes: list[str]) -> tuple[list[str], dict[str, str]]:
         self._chance.shuffle(nodes)
@@ -161,7 +161,9 @@ class KubeScheduler:
         return (one for one in self._api.pods.values() if one["spec"]["nodeName"] == node)
 
     def _nominated(self, node: str) -> Iterator[Json]:
-        return (two for two in self._api.pods.values() if two["status"].get("nominatedNodeName") == node and _waits(two))
+        return (
+            two for two in self._api.pods.values() if two["status"].get("nominatedNodeName") == node and _waits(two)
+        )
 
     def _left(self, name: str, others: Iterable[Json]) -> Room:
         has = self._api.nodes[name]["status"]["allocatable"]
@@ -221,7 +223,7 @@ def request(one: Json) -> Room:
     return Room(gpus, float(resources.get("requests", {}).get("cpu", 0)))
 
 
-def _asked(one: Json, nodes: list[str]) -> "CANDIDATES":
+def _asked(one: Json, nodes: list[str]) -> Candidates:
     return CANDIDATES.read(msgspec.json.encode({"Pod": one, "Nodes": None, "NodeNames": nodes}))
 
 

@@ -103,9 +103,7 @@ class LiveCluster:
     def _start(self, client: "Client") -> None:
         bench = self.bench
         self.scheduler = KubeScheduler(self, bench.verbs, self.chance)
-        self.binder = Binder(
-            bench.ledger, bench.verbs.may_bind, unavailable=lambda: None, clock=lambda: bench.now
-        )
+        self.binder = Binder(bench.ledger, bench.verbs.may_bind, unavailable=lambda: None, clock=lambda: bench.now)
         self.binder.client = client
         self.waker = Waker(
             client, bench.ledger, lambda: bench.config.engine, now=lambda: bench.now, today=lambda: bench.today
@@ -226,9 +224,7 @@ class LiveCluster:
         self._numbers += 1
         about = one["metadata"] | {"name": name, "uid": f"uid-{self._numbers}", "creationTimestamp": self._time()}
         about.pop("deletionTimestamp", None)
-        self._put(
-            one | {"metadata": about, "spec": one["spec"] | {"nodeName": ""}, "status": {"phase": "Pending"}}
-        )
+        self._put(one | {"metadata": about, "spec": one["spec"] | {"nodeName": ""}, "status": {"phase": "Pending"}})
 
     def _put(self, one: Json) -> None:
         self._numbers += 1
@@ -243,7 +239,6 @@ class LiveCluster:
     def running(self) -> Counter[str]:
         """How many pods of each workload run."""
         return Counter(one["metadata"]["labels"][LABEL] for one in self.pods.values() if one["spec"]["nodeName"])
-
 
     def reasons(self) -> dict[str, str]:
         """Why each of the others waits, as was last told of it."""

@@ -41,7 +41,8 @@ class Workload(NamedTuple):
     fixed: bool = False
     bare: bool = False
     """Nobody creates its pod again."""
-    count: int = 1
+    size: int = 1
+    """How many pods it has."""
     minimum: int = 1
     parts: tuple[tuple[str, int, int], ...] = ()
     """Sub-groups: name, minimum, pods."""
@@ -153,7 +154,9 @@ def _workloads(chance: random.Random, leaves: list[str], stem: str, count: int, 
 
 def _workload(chance: random.Random, name: str, queue: str, most: int, nodes: list[Json]) -> Workload:
     gpus = chance.choice([size for size in (1, 1, 2, 4, 8) if size <= most])
-    made = Workload(name, queue, gpus, priority=chance.choice((*PRIORITIES, *["train"] * 6, *["build-preemptible"] * 4)))
+    made = Workload(
+        name, queue, gpus, priority=chance.choice((*PRIORITIES, *["train"] * 6, *["build-preemptible"] * 4))
+    )
     made = made._replace(fixed=chance.random() < 0.15, cpu=chance.choice((0, 0, 1, 4)))
     if chance.random() < 0.15:
         made = made._replace(selector=(("pool", chance.choice("xy")),))
@@ -171,13 +174,14 @@ def _workload(chance: random.Random, name: str, queue: str, most: int, nodes: li
 
 def _gang(chance: random.Random, one: Workload) -> Workload:
     minimum = chance.randint(2, 3)
-    made = one._replace(gpus=min(one.gpus, 4), minimum=minimum, count=minimum + chance.choice((0, 0, 0, 1, 2)))
+    made = one._replace(gpus=min(one.gpus, 4), minimum=minimum, size=minimum + chance.choice((0, 0, 0, 1, 2)))
     if chance.random() < 0.25:
-        parts = (("head", 1, 1), ("tail", minimum - 1, made.count - 1))
+        parts = (("head", 1, 1), ("tail", minimum - 1, made.size - 1))
         made = made._replace(parts=parts, minimum=2)
     if chance.random() < 0.3:
         level = chance.choice(("rack", "kubernetes.io/hostname"))
-        made = made._replace(**{chance.choice(("required", "preferred")): level})
+        required = chance.choice((True, False))
+        made = made._replace(required=level) if required else made._replace(preferred=level)
     return made
 
 
@@ -194,7 +198,7 @@ def _objects(workloads: Iterable[Workload], since: int) -> list[Json]:
 def _objects_of(one: Workload, since: int) -> Iterator[Json]:
     if one.is_gang:
         yield _group(one, since)
-    parts = [name for name, _, count in one.parts for _ in range(count)] or [""] * one.count
+    parts = [name for name, _, count in one.parts for _ in range(count)] or [""] * one.size
     for number, part in enumerate(parts):
         yield _pod(one, f"{one.name}-{number}", part, since + number)
 
@@ -212,27 +216,25 @@ def _group(one: Workload, since: int) -> Json:
 
 
 def _pod(one: Workload, name: str, part: str, since: int) -> Json:
-    labels, notes = {LABEL: one.name}, {}
-    if part:
-        labels["kai.scheduler/subgroup-name"] = part
-    if one.is_gang:
-        notes["pod-group-name"] = one.name
-    if one.fraction:
-        notes["gpu-fraction"] = one.fraction
-    if one.memory:
-        notes["gpu-memory"] = str(one.memory)
+    labels = {LABEL: one.name} | ({"kai.scheduler/subgroup-name": part} if part else {})
+    asks = {"gpu-fraction": one.fraction, "gpu-memory": str(one.memory or "")}
+    notes = {key: value for key, value in asks.items() if value} | ({"pod-group-name": one.name} if one.is_gang else {})
     made = pod(name, one.queue, one.gpus, fixed=one.fixed, labels=labels, annotations=notes, created=written(since))
-    made["spec"] |= {"priorityClassName": one.priority, "priority": PRIORITIES[one.priority]}
-    if one.selector:
-        made["spec"]["nodeSelector"] = dict(one.selector)
-    if one.tolerates:
-        made["spec"]["tolerations"] = [{"key": "only", "operator": "Exists"}]
+    made["spec"] |= _spec(one)
     if one.cpu:
         made["spec"]["containers"][0]["resources"]["requests"] = {"cpu": str(one.cpu)}
     if not one.bare:
-        made["metadata"]["ownerReferences"] = [
-            {"apiVersion": "batch/v1", "uid": f"job-{one.name}", "kind": "Job", "name": one.name, "controller": True}
-        ]
+        job = {"apiVersion": "batch/v1", "uid": f"job-{one.name}", "kind": "Job", "name": one.name, "controller": True}
+        made["metadata"]["ownerReferences"] = [job]
+    return made
+
+
+def _spec(one: Workload) -> Json:
+    made: Json = {"priorityClassName": one.priority, "priority": PRIORITIES[one.priority]}
+    if one.selector:
+        made["nodeSelector"] = dict(one.selector)
+    if one.tolerates:
+        made["tolerations"] = [{"key": "only", "operator": "Exists"}]
     return made
 
 
