@@ -16,6 +16,7 @@ from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.planner.capacity import Capacity
 from gpuyard.extender.planner.loop import Planner
 from gpuyard.extender.planner.metrics import PlannerMetrics
+from gpuyard.extender.planner.refusals import FORGET
 from gpuyard.extender.waker import Waker
 from gpuyard.extender.wire import BINDING
 from prometheus_client import CollectorRegistry
@@ -132,7 +133,7 @@ class LiveCluster:
             now = self._state()
             quiet = 0 if now != before or self._going else quiet + 1
             before = now
-            if quiet >= QUIET and not self.running_plans():
+            if quiet >= self._patience() and not self.running_plans():
                 return
         raise AssertionError(f"no rest within {LONGEST} s; plans: {self.running_plans()}")
 
@@ -146,6 +147,11 @@ class LiveCluster:
         await self.waker.look()
         await self.scheduler.run(self.bench.now)
         await self.planner.look()
+
+    def _patience(self) -> float:
+        """A place that kube-scheduler did not offer is not tried again for some minutes."""
+        plans = (one for path, one in self.api.objects.items() if path.startswith(PLANS))
+        return QUIET + FORGET if any(one["status"].get("refused") for one in plans) else QUIET
 
     def running_plans(self) -> list[str]:
         plans = [(path, one) for path, one in self.api.objects.items() if path.startswith(PLANS)]
