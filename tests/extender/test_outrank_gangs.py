@@ -1,6 +1,6 @@
 """Where room is scarce: gangs count with all that they start, and what can never start counts not at all."""
 
-from tests.extender.builders import Bench, Json, group, node, queue
+from tests.extender.builders import Bench, Json, group, node, pod, queue
 from tests.extender.test_outrank import bench, first, lined_up, second, waiting
 
 
@@ -39,3 +39,15 @@ def test_who_can_never_start_takes_no_turn_of_its_queue() -> None:
     of = lined_up(Bench(node("n1", 4), even, queue("odd", quota=4), *never, rival, other))
     assert not of.passes(rival)
     assert of.passes(other)
+
+
+def test_who_would_pass_a_bound_on_the_smaller_gpus_holds_nobody_back_there() -> None:
+    """12288 MiB count 0.15 GPUs on the large node, where there is no room, and 0.75 on the small one."""
+    memory = "nvidia.com/gpu.memory"
+    small, large = node("small", 2, **{memory: "16384"}), node("large", 1, **{memory: "81920"})
+    part = waiting("part", "first", 0, annotations={"gpu-memory": "12288"})
+    (other,) = second(1, gpus=2)
+    first_queue = queue("first", quota=4, limit=0.5)
+    of = lined_up(Bench(small, large, first_queue, queue("second", quota=0), pod("x", on="large"), part, other))
+    assert not of.passes(part, "small")
+    assert of.passes(other, "small")

@@ -17,14 +17,16 @@ then the others count where they may go first, whether their bounds let them go 
 import heapq
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import reduce
 from typing import NamedTuple
 
+from gpuyard.engine import gates
 from gpuyard.engine.accounts import Accounts
 from gpuyard.engine.constraints import suited
-from gpuyard.engine.counting import milli_left
+from gpuyard.engine.counting import claim, milli_left
 from gpuyard.engine.gang import Stand, Team, starting_chunk
 from gpuyard.engine.line import WaitingLine
-from gpuyard.engine.model import GPU, Pod, Shape, Workload
+from gpuyard.engine.model import GPU, NOTHING, Amounts, Pod, Shape, Workload
 from gpuyard.engine.plan import Cycle
 from gpuyard.engine.result import Reason, Waiting
 from gpuyard.engine.rooms import Room
@@ -84,7 +86,7 @@ def _with_places(cycle: Cycle) -> AbstractSet[str]:
 def _take_turn(cycle: Cycle, team: Team, kept: AbstractSet[str], line: Line) -> int | None:
     """Its place in line, if its bounds let it go, and it needs one."""
     pods, workload = starting_chunk(team, cycle.scratch.waits), team.workload
-    if cycle.starter.refusal(team, pods) is not None:
+    if cycle.starter.refusal(team, pods) is not None or _is_bound_somewhere(cycle, workload, pods):
         return None
     if team.stand is not Stand.BELOW and workload.gang.has_topology:
         # It may stand only beside the others of its gang, and must not keep the room elsewhere from anybody.
@@ -97,6 +99,15 @@ def _take_turn(cycle: Cycle, team: Team, kept: AbstractSet[str], line: Line) -> 
         line.set_aside(workload)
         return None
     return line.add(workload, tuple(pods))
+
+
+def _is_bound_somewhere(cycle: Cycle, workload: Workload, pods: Sequence[Pod]) -> bool:
+    """Whether GPU memory, which counts most on the smallest GPUs, would pass a bound there: others may need those."""
+    if not any(pod.shape.gpu_memory for pod in pods):
+        return False
+    smallest = cycle.snapshot.fleet.smallest_gpu
+    need = reduce(Amounts.plus, (claim(pod.shape, smallest) for pod in pods), NOTHING)
+    return gates.bound(cycle.accounts, cycle.snapshot, workload, need) is not None
 
 
 def _never_fits(snapshot: Snapshot, pods: Sequence[Pod]) -> bool:
