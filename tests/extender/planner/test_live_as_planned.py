@@ -43,8 +43,8 @@ DIFFER: Mapping[int, Cause] = {92: Cause.TAKEN_BACK, 95: Cause.ORDER, 97: Cause.
 """The seeds among these that differ."""
 
 NOT_MENDED = frozenset({6760})
-"""Seeds left out: a queue below its quota takes free room back from one that plan had placed in the same cycle. As nobody
-is evicted, there is no Plan, and filter goes on to let neither of the two through."""
+"""Seeds left out: a queue below its quota takes room back that plan had given to another one in the same cycle. As
+nobody is evicted, there is no Plan, and filter goes on to let neither of the two through."""
 
 MOST = 0.1
 """Of very many clusters so many may differ for one of the causes."""
