@@ -2,7 +2,7 @@
 
 import pytest
 from gpuyard.engine.gang import Stand, Team, evicting_chunk, shortfall, starting_chunk
-from gpuyard.engine.model import Gang, Pod, Shape, State, Workload
+from gpuyard.engine.model import Gang, Pod, Shape, State, TopologyConstraint, Workload
 
 from tests.engine.builders import Yard, yard
 
@@ -157,3 +157,13 @@ def test_a_gang_with_enough_pods_is_short_of_nothing() -> None:
 
 def test_the_first_sub_group_that_is_short_is_named() -> None:
     assert shortfall(nested(xl=1, xw=1), lambda _: True) == (1, 2, "xw")
+
+
+# --- topologies
+
+
+def test_a_gang_has_a_topology_if_one_of_its_parts_has() -> None:
+    rack = Gang(topology=TopologyConstraint("site", "rack", ""))
+    assert rack.has_topology
+    assert Gang(parts=(Gang(), Gang(parts=(rack,)))).has_topology
+    assert not Gang(parts=(Gang(),)).has_topology

@@ -142,3 +142,11 @@ def test_a_reservation_pod_without_a_group_holds_its_gpu_as_any_pod() -> None:
     of = written.pod("keep", 1, None, namespace=RESERVED, on="node-1")
     found = pod(seen(objects.Pod, of), "", 0, Heard())
     assert (found.shape.gpus, found.gpu_groups) == (1, ())
+
+
+def test_a_victim_that_fits_elsewhere_goes_home_only_where_its_queue_stays_within_its_limit() -> None:
+    """A part of this many MiB counts 0.1 GPUs on the large GPU, and 0.5 on the small one."""
+    some = yard().node("large", gpus=1).node("small", gpus=1, gpu_memory=16_000).queue("a", limit="0.55")
+    some.running("a", on="small", shape=Shape(gpu_memory=8000), pod={"gpu_groups": ("g",)})
+    told = some.pending("a", shape=Shape(gpu_memory=8000), priority=75).plan()
+    assert told.nominated == {"a-1": "large", "a-2": "large"}

@@ -275,3 +275,39 @@ def test_a_topology_that_cannot_be_read_does_not_replace_the_last_good_one() -> 
     assert "topology site" in of.reports[0]
     of.drop(topology("site", "rack"))
     assert not of.ledger.snapshot.topologies
+
+
+def at_its_minimum(*more: Json) -> Bench:
+    """A gang that must stay in one rack, with its minimum of two pods on n0 and n1, and one more that waits."""
+    running = (member("a", on="n0"), member("b", on="n1"))
+    return Bench(*RACKS, queue("team"), topology("site", "rack"), in_one_rack(2), *running, *more)
+
+
+def test_beyond_the_minimum_a_member_stays_in_the_domain_of_the_others() -> None:
+    small = member("c", 2)
+    of = Bench(*RACKS, queue("team"), topology("site", "rack"), in_one_rack(1), member("a", 2, on="n0"), small)
+    assert of.filter(small).node_names == ["n0"]
+
+
+def test_beyond_the_minimum_room_outside_the_domain_does_not_help() -> None:
+    of = at_its_minimum(C)
+    assert set(of.filter(C).failed_and_unresolvable_nodes.values()) == {"no node fits"}
+
+
+def test_nobody_is_evicted_outside_the_domain_for_one_more_member() -> None:
+    lower = pod("x", "team", 4, on="n2", labels={"priorityClassName": "train"})
+    one_more = member("c", labels={"priorityClassName": "build-preemptible"})
+    raised = in_one_rack(2)
+    raised["spec"]["priorityClassName"] = "build-preemptible"
+    of = at_its_minimum(lower, raised, one_more)
+    victims = {"n2": {"Pods": [{"UID": "uid-x"}], "NumPDBViolations": 0}}
+    assert not of.preempt(one_more, victims).node_name_to_meta_victims
+
+
+def test_one_more_member_that_must_stay_in_its_domain_holds_nobody_back() -> None:
+    first = in_one_rack(2)
+    first["spec"]["priorityClassName"] = "build-preemptible"
+    other, large = pod("other", "team", 4), pod("large", "team", 8)
+    of = at_its_minimum(first, pod("x", on="n2", gpus=4), C, other, large)
+    assert not of.passes(C)
+    assert of.passes(other)

@@ -290,3 +290,12 @@ def test_what_is_promised_is_known_without_a_look_at_each_promise(*, lapsed: boo
     of.ledger.expire(of.now)
     counted = {queue: amounts.gpu for (queue, _), amounts in of.ledger.promises.use.items()}
     assert counted == {"team": 8000 if lapsed else 4000}
+
+
+def test_a_place_that_an_heir_has_taken_is_inherited_by_no_other_one() -> None:
+    """Else the next pod of that owner would wait for it, although there is room elsewhere."""
+    of = Bench(node("n1"), node("n2"), queue("team"))
+    of.ledger.put_promises([promise("gone", owner="job")])
+    assert of.filter(owned("a", "job")).node_names == ["n1"]
+    of.put(owned("a", "job", on="n1"))
+    assert of.filter(owned("b", "job"), "n2").node_names == ["n2"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.extender.builders import Bench, Json, node, pod, queue
+from tests.extender.builders import Bench, Json, call, node, pod, queue
 
 
 def sized(name: str, gpu_memory: int) -> Json:
@@ -35,3 +35,20 @@ def test_pods_whose_parts_fill_a_gpu_do_not_outrank_the_last_of_them() -> None:
     waiting = [part(f"p{n}", 1024) for n in range(2)]
     bench = Bench(sized("n1", 16384), queue("team"), *running, *waiting)
     assert [bench.passes(one) for one in waiting] == [True, True]
+
+
+def test_a_part_gets_the_most_points_where_it_joins_a_gpu_and_then_where_the_fewest_are_free() -> None:
+    shared = pod("s", "team", 0, on="n1", annotations={"gpu-fraction": "0.5"}, labels={"runai-gpu-group": "g"})
+    bench = Bench(node("n1", 8), node("n2", 2), node("n3", 4), node("n4", 1), pod("x", on="n4"), queue("team"), shared)
+    half = pod("half", "team", 0, annotations={"gpu-fraction": "0.5"})
+    bench.put(half)
+    found = bench.verbs.prioritize(call(half, "n1", "n2", "n3", "n4", "unknown"))
+    assert [one.score for one in found] == [9, 8, 7, 0, 0]
+
+
+def test_of_equally_full_nodes_a_part_gets_the_most_points_where_its_gpu_has_the_least_free_memory() -> None:
+    nodes = [sized("n1", 16384), sized("n2", 16384)]
+    bench = Bench(*nodes, queue("team"), part("a", 4096, on="n1", group="g"), part("b", 8192, on="n2", group="h"))
+    asked = part("p", 4096)
+    bench.put(asked)
+    assert [one.score for one in bench.verbs.prioritize(call(asked, "n1", "n2"))] == [8, 9]

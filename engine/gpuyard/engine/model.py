@@ -321,6 +321,11 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True):
         return sum(part.stands(pods) for part in self.parts) >= self.minimum
 
     @property
+    def has_topology(self) -> bool:
+        """Whether the nodes of its pods, or of those of a part of it, depend on each other."""
+        return self.topology is not None or any(part.has_topology for part in self.parts)
+
+    @property
     def leaves(self) -> tuple["Gang", ...]:
         """The sub-groups that hold pods."""
         return tuple(leaf for part in self.parts for leaf in part.leaves) or (self,)

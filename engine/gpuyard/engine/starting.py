@@ -49,9 +49,10 @@ class Starter:
         """Promise all the pods their places; False changes nothing."""
         return self._place(team, pods, bind=False)
 
-    def may_stay(self, pod: Pod, place: Place) -> Steps:
-        """Whether a pod's old place has still room for it."""
-        return self._placer.has_room(pod, place.node, place.groups)
+    def may_stay(self, team: Team, pod: Pod, place: Place) -> Steps:
+        """Whether a pod's old place has still room for it, and its queue for what it counts there."""
+        has_room = yield from self._placer.has_room(pod, place.node, place.groups)
+        return has_room and not self._passes_bound_there(team, pod, place.node)
 
     def _place(self, team: Team, pods: Sequence[Pod], *, bind: bool) -> Steps:
         self._bind = bind

@@ -259,7 +259,7 @@ class Search:
 
     def _bring_home(self, chunk: Chunk) -> Iterator[None]:
         """Let pods that were moved stay where they were after all, if there is room for all of them."""
-        mark = self._scratch.mark()
+        mark, team = self._scratch.mark(), self._scratch.team(chunk.workload)
         away = [
             (pod, old)
             for pod, old in zip(chunk.pods, chunk.places, strict=True)
@@ -270,7 +270,7 @@ class Search:
             self._scratch.evict(pod)
             yield
         for pod, old in away:
-            if not (yield from self._starter.may_stay(pod, old)):
+            if not (yield from self._starter.may_stay(team, pod, old)):
                 yield from self._scratch.take_back(mark)
                 return
             self._scratch.nominate(pod, old.node, old.groups)

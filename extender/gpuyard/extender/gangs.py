@@ -4,17 +4,18 @@
     the last member that is needed is offered nodes ──▶ the engine places all of them, each on a node it was offered
         no room for all ──▶ refused as well
         room for all    ──▶ each gets its place reserved; this one is let through, the others are woken
+    one above the minimum, in a gang with a topology ──▶ the node that the engine would give it alone, or refused
     a member with a reserved place ──▶ that node alone; if it is not offered any more, all are given up that
         nobody has been let through to
 
 So a member that kube-scheduler offers no node at all (a port, a volume) keeps the whole gang from starting.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from gpuyard.engine.accounts import Accounts
-from gpuyard.engine.gang import starting_chunk
+from gpuyard.engine.gang import Team, starting_chunk
 from gpuyard.engine.model import Offer, Pod, State, Workload
 from gpuyard.engine.placement import Placer
 from gpuyard.engine.reporter import Silent
@@ -26,6 +27,9 @@ from gpuyard.engine.stepwise import at_once
 from gpuyard.extender.ledger import Grant, Ledger, Sighting
 from gpuyard.extender.space import Space
 from msgspec.structs import replace
+
+Choice = Callable[[Team, Callable[[Pod], bool]], list[Pod]]
+"""Says which pods of a gang start now, out of those that wait."""
 
 
 def stands(snapshot: Snapshot, workload: Workload) -> bool:
@@ -75,9 +79,9 @@ class Gangs:
             self._give_up(asked)
             asked = asked._replace(snapshot=self._ledger.waiting(asked.seen))
         if stands(asked.snapshot, workload):
-            return None
+            return self._one_more(asked, accounts, workload) if workload.gang.has_topology else None
         self._ledger.offer(pod, asked.offered, asked.now)
-        places = self._places(asked, accounts, workload)
+        places = self._places(asked, accounts, workload, starting_chunk)
         if pod.key not in places:
             self._call_for_offers(asked, workload)
             return Waiting(Reason.GANG_DOES_NOT_FIT, Gap(found=0, needed=workload.gang.minimum))
@@ -102,7 +106,16 @@ class Gangs:
                 self._ledger.wake(pod.key)
         return True
 
-    def _places(self, asked: Asked, accounts: Accounts, workload: Workload) -> Mapping[str, Grant]:
+    def _one_more(self, asked: Asked, accounts: Accounts, workload: Workload) -> Grant | Waiting:
+        """The one node for a pod above the minimum: it stays in the domain of the others, which only the engine knows.
+
+        Without room there the room elsewhere does not help: the pod waits.
+        """
+        self._ledger.offer(asked.seen.pod, asked.offered, asked.now)
+        places = self._places(asked, accounts, workload, lambda _team, _waits: [asked.seen.pod])
+        return places.get(asked.seen.pod.key) or Waiting(Reason.NO_NODE_FITS)
+
+    def _places(self, asked: Asked, accounts: Accounts, workload: Workload, choose: Choice) -> Mapping[str, Grant]:
         """A node for each member that starts now, out of those that it was offered; none if they do not all fit."""
         snapshot, pod = asked.snapshot, asked.seen.pod
         if pod.key not in snapshot.pods:
@@ -113,7 +126,7 @@ class Gangs:
             if node in scratch.rooms:
                 scratch.rooms.shift(node, part.shape, part.groups, -1, -1)
         team = scratch.team(workload.key)
-        chunk = starting_chunk(team, lambda member: scratch.waits(member) and offers[member.key].nodes is not None)
+        chunk = choose(team, lambda member: scratch.waits(member) and offers[member.key].nodes is not None)
         # Who has the least choice goes first: the others can step aside.
         chunk.sort(key=lambda member: len(offers[member.key].nodes or ()))
         starter = Starter(scratch, Placer(scratch, spread=False, standing={}), Silent())

@@ -4,6 +4,7 @@ The gates read the queues' accounts. Here these are made once for a set of queue
 gate is about to look: a refused pod is asked about at almost every event of a busy cluster.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 
 from gpuyard.engine import gates
@@ -68,6 +69,21 @@ class Gatekeeper:
             self._queues = snapshot.queues
             self._accounts = Accounts.without_shares(snapshot)
         return self._accounts
+
+
+def has_minimum(snapshot: Snapshot, workload: Workload) -> bool:
+    """Whether a gang has enough pods with places; of a pod that starts alone: no."""
+    gang = workload.gang
+    if gang.minimum <= 1 and not gang.parts:
+        return False
+    return gang.stands(Counter(pod.group for pod in snapshot.members.get(workload.key, ()) if pod.active))
+
+
+def starts_with(snapshot: Snapshot, workload: Workload, pod: Pod) -> list[Pod]:
+    """The pods that start together with a waiting one, itself included."""
+    if workload.gang.minimum <= 1 and not workload.gang.parts:
+        return [pod]
+    return _chunk(_team(snapshot, workload, pod), pod)
 
 
 def _team(snapshot: Snapshot, workload: Workload, pod: Pod) -> Team:

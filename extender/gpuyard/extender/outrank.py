@@ -15,23 +15,25 @@ then the others count where they may go first, whether their bounds let them go 
 """
 
 import heapq
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import reduce
 from typing import NamedTuple
 
+from gpuyard.engine import gates
 from gpuyard.engine.accounts import Accounts
 from gpuyard.engine.constraints import suited
-from gpuyard.engine.counting import milli_left
-from gpuyard.engine.gang import Team, starting_chunk
+from gpuyard.engine.counting import claim, milli_left
+from gpuyard.engine.gang import Stand, Team, starting_chunk
 from gpuyard.engine.line import WaitingLine
-from gpuyard.engine.model import GPU, Pod, Shape, Workload
+from gpuyard.engine.model import GPU, NOTHING, Amounts, Pod, Shape, Workload
 from gpuyard.engine.plan import Cycle
 from gpuyard.engine.result import Reason, Waiting
 from gpuyard.engine.rooms import Room
 from gpuyard.engine.settings import Settings
 from gpuyard.engine.snapshot import Snapshot
 from gpuyard.extender.course import Course
-from gpuyard.extender.gatekeeper import Gatekeeper
+from gpuyard.extender.gatekeeper import Gatekeeper, has_minimum, starts_with
 from gpuyard.extender.ledger import Entry, Ledger, Phase
 from gpuyard.extender.turns import Ahead, Demand, Line, demand, rank, sum_of
 
@@ -84,13 +86,34 @@ def _with_places(cycle: Cycle) -> AbstractSet[str]:
 def _take_turn(cycle: Cycle, team: Team, kept: AbstractSet[str], line: Line) -> int | None:
     """Its place in line, if its bounds let it go, and it needs one."""
     pods, workload = starting_chunk(team, cycle.scratch.waits), team.workload
-    if cycle.starter.refusal(team, pods) is not None:
+    if cycle.starter.refusal(team, pods) is not None or _is_bound_somewhere(cycle, workload, pods):
         return None
+    if team.stand is not Stand.BELOW and workload.gang.has_topology:
+        # It may stand only beside the others of its gang, and must not keep the room elsewhere from anybody.
+        return None
+    if _never_fits(cycle.snapshot, pods):
+        # It takes no turn of its queue's from those who can start.
+        return line.add(workload, tuple(pods))
     cycle.accounts.add(workload.queue or "", cycle.scratch.need(pods), fixed=not workload.preemptible)
     if all(pod.key in kept for pod in pods):
         line.set_aside(workload)
         return None
     return line.add(workload, tuple(pods))
+
+
+def _is_bound_somewhere(cycle: Cycle, workload: Workload, pods: Sequence[Pod]) -> bool:
+    """Whether GPU memory, which counts most on the smallest GPUs, would pass a bound there: others may need those."""
+    if not any(pod.shape.gpu_memory for pod in pods):
+        return False
+    smallest = cycle.snapshot.fleet.smallest_gpu
+    need = reduce(Amounts.plus, (claim(pod.shape, smallest) for pod in pods), NOTHING)
+    return gates.bound(cycle.accounts, cycle.snapshot, workload, need) is not None
+
+
+def _never_fits(snapshot: Snapshot, pods: Sequence[Pod]) -> bool:
+    """Whether the cluster has no nodes for a pod, or not so many GPUs, even if nobody were there."""
+    asked = sum(pod.shape.gpus for pod in pods) * GPU
+    return asked > snapshot.total.gpu or suited(snapshot.fleet, pods[0].shape) == frozenset()
 
 
 def is_scarce(snapshot: Snapshot, in_flight: int = 0) -> bool:
@@ -175,7 +198,8 @@ class Outrank:
         room = _Room(asker, self._ledger)
         if room.is_news:
             self._freed = self._clock()
-        own = demand([asker.pod], asker.snapshot.fleet.smallest_gpu)
+        pods = starts_with(asker.snapshot, asker.workload, asker.pod)
+        own = demand(pods, asker.snapshot.fleet.smallest_gpu)
         return None if _is_enough(room, self._ahead(line, asker, settings), own) else Waiting(Reason.OUTRANKED)
 
     def rightful(self, asker: Asker, settings: Settings, grace: float, cleared: Mapping[str, Room]) -> list[str]:
@@ -291,7 +315,7 @@ class Outrank:
 
     def _place_of(self, line: Line, workload: Workload, pod: Pod, snapshot: Snapshot, settings: Settings) -> int:
         """The place of somebody in line, or where he goes who has come since it was made."""
-        place = line.place_of(workload)
+        place = line.place_of(workload, above=has_minimum(snapshot, workload))
         if place is not None:
             return place
         if line.course is None or len(snapshot.queues) > MANY:
@@ -371,7 +395,8 @@ class _Room:
         if nodes is None or self._largest < least:
             return self._largest >= least
         rooms = self._snapshot.room
-        return any(name in self._offered and rooms[name].idle + rooms[name].releasing >= least for name in nodes)
+        free = [rooms[name].idle + rooms[name].releasing for name in nodes if name in self._offered]
+        return max(free, default=0) >= least and sum(one for one in free if one > 0) * GPU >= whole.whole
 
     def serves(self, ahead: Demand, own: Demand) -> bool:
         """Whether it is enough for those who go first, and for the pod as well."""

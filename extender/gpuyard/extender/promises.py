@@ -123,8 +123,13 @@ class Promises:
             yield named
             return
         for promise in self._by_owner.get(pod.owner, ()) if pod.owner else ():
-            if inherits(promise, pod, queue) and self._heir(promise) in (None, pod.key):
+            if inherits(promise, pod, queue) and self._is_free_for(promise, pod.key):
                 yield promise
+
+    def _is_free_for(self, promise: Promise, pod: str) -> bool:
+        """Whether a promise has no other heir: neither one that waits nor one that has taken the place."""
+        heir = self._heir(promise)
+        return heir == pod or (heir is None and not self.is_taken(promise))
 
     def _queue_of(self, pod: Pod) -> str:
         entry = self._entries.get(pod.key)

@@ -34,6 +34,12 @@ def points(offered: Mapping[str, Occupancy | None]) -> Mapping[str, int]:
     return packing.points({name: room.idle + room.releasing if room else None for name, room in offered.items()})
 
 
+def ranked(orders: Mapping[str, tuple[int, ...] | None]) -> Mapping[str, int]:
+    """Points of each node by its place in an order, the lowest first; None: nobody knows the node, no points."""
+    places = {order: place for place, order in enumerate(sorted({one for one in orders.values() if one is not None}))}
+    return {name: 0 if order is None else max(0, packing.MOST_POINTS - places[order]) for name, order in orders.items()}
+
+
 def _in_order(snapshot: Snapshot, shape: Shape, offered: Collection[str]) -> Iterator[Iterable[str]]:
     """The offered nodes in groups, the best first; some of them twice."""
     if shape.shared:

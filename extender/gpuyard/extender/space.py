@@ -82,6 +82,16 @@ class Space:
         room = self._room(node)
         return _shared_gpus(room, self._shape) if room and room.fits_now(self._shape) else None
 
+    def order_of_part(self, node: str) -> tuple[int, ...] | None:
+        """Where a node stands for a part of a GPU, the lowest first, as in the engine's placing; None without room.
+
+        A shared GPU that the pod can join comes first, then the fullest node, then the GPU with the least free memory.
+        """
+        room = self._room(node)
+        if room is None or not room.fits_now(self._shape):
+            return None
+        return not room.could_join(self._shape), room.later, room.best_card(self._shape, spread=False)
+
     def _room(self, node: str) -> Room | None:
         """What others leave of a known node."""
         if node not in self._view.room:

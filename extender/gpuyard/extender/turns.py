@@ -64,13 +64,13 @@ def sum_of(ahead: Iterable[Ahead], fits: Callable[[Shape, Demand], bool]) -> Dem
     return Demand(whole, parts)
 
 
-Rank = tuple[int, int, str]
-"""The order within one queue: priority, age, name."""
+Rank = tuple[int, bool, int, str]
+"""The order within one queue: priority, whether it has its minimum already, age, name."""
 
 
-def rank(workload: Workload) -> Rank:
-    """Where a workload that starts alone stands among those of its queue."""
-    return (-workload.priority, workload.created, workload.key)
+def rank(workload: Workload, *, above: bool = False) -> Rank:
+    """Where a workload stands among those of its queue; `above` its minimum a gang comes after those that wait."""
+    return (-workload.priority, above, workload.created, workload.key)
 
 
 class _Sums:
@@ -187,13 +187,13 @@ class Line:
         for key in changed:
             self._count(self._places[self._workload_of[key]], 1)
 
-    def place_of(self, workload: Workload) -> int | None:
+    def place_of(self, workload: Workload, *, above: bool = False) -> int | None:
         """Its place, or where it would go: before the first of its queue whom it goes before; None: there is none."""
         place = self._places.get(workload.key)
         if place is not None:
             return place.at
         others = self._queues.get(workload.queue or "", [])
-        at = bisect_left(others, (rank(workload), 0))
+        at = bisect_left(others, (rank(workload, above=above), 0))
         return others[at][1] - 1 if at < len(others) else None
 
     def earliest(self, workload: Workload) -> int:

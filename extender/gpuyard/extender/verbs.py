@@ -21,7 +21,7 @@ from gpuyard.extender.gatekeeper import Gatekeeper
 from gpuyard.extender.ledger import NOT_SEEN_SENTENCE, NOT_SEEN_YET, Grant, Ledger, Sighting
 from gpuyard.extender.outrank import Asker, Outrank
 from gpuyard.extender.preempting import Chosen, Claim, Proposal, choose
-from gpuyard.extender.ranking import best, points
+from gpuyard.extender.ranking import best, points, ranked
 from gpuyard.extender.server import Unavailable
 from gpuyard.extender.space import Space
 from gpuyard.extender.translate import Translator
@@ -218,7 +218,11 @@ class Verbs:
         offered, seen = request.by_name(), self._ledger.seen(request.pod.key, request.pod.metadata.uid)
         if seen is not None and _has_say(self._ledger.snapshot, seen.pod, offered):
             return [HostPriority(host, 0) for host in offered]
-        found: Mapping[str, int] = points(self._ledger.room(offered))
+        if seen is not None and seen.pod.shape.shared:
+            space = Space(self._ledger.waiting(seen), self._ledger, seen.pod)
+            found: Mapping[str, int] = ranked({node: space.order_of_part(node) for node in offered})
+        else:
+            found = points(self._ledger.room(offered))
         return [HostPriority(host, score) for host, score in found.items()]
 
     def preempt(self, request: Preemption) -> PreemptAnswer | Awaitable[PreemptAnswer]:
@@ -306,7 +310,8 @@ class Verbs:
         """Whether kube-scheduler may make room for the pod: its gates are open, and no plan does it already."""
         if self._ledger.has_ended(seen) or self._refusal(snapshot, seen) or self._ledger.promises.of(seen.pod):
             return False
-        return not workload.governed or stands(snapshot, workload)
+        # What is freed outside the domain of a gang with a topology would not help: that room the planner makes.
+        return not workload.governed or (stands(snapshot, workload) and not workload.gang.has_topology)
 
     def _refusal(self, snapshot: Snapshot, seen: Sighting) -> Refusal | None:
         """Why the pod may not start at all; None when it may."""

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -545,6 +544,18 @@ async def test_who_sleeps_and_could_go_is_woken_once_in_a_while() -> None:
     assert stage.bench.ledger.take_called() == set()
 
 
+async def test_who_could_go_and_sleeps_on_is_woken_again_although_nothing_has_changed() -> None:
+    """It was refused for the sake of others who cannot come, and nobody else wakes it."""
+    claim = pod("claim", "team", 4)
+    stage = Stage(node("n1"), queue("team"), claim)
+    sleeper = stage.bench.ledger.entries["ns/claim"].seen
+    stage.bench.ledger.refuse(sleeper, "Outranked")
+    await stage.look()
+    assert stage.bench.ledger.take_called() == {"ns/claim"}
+    await stage.look(after=loop.WAKE_AGAIN + 1)
+    assert stage.bench.ledger.take_called() == {"ns/claim"}
+
+
 async def test_who_inherits_is_told_by_the_clock_of_the_api_server() -> None:
     """Ours may be ahead of it: a pod that came after the plan, by its clock, looks older than the plan by ours."""
     owned = {"ownerReferences": [{"uid": "job", "kind": "Job", "name": "job", "controller": True}]}
@@ -560,41 +571,3 @@ async def test_who_inherits_is_told_by_the_clock_of_the_api_server() -> None:
     stage.bench.put(heir)
     await stage.look()
     assert stage.states() == ["Kept"]
-
-
-def split(stage: Stage, **given: Any) -> Json:  # noqa: ANN401 - parts of a Pod
-    """A pod that fits on neither node, though there is enough in sum; it has come this very moment."""
-    now = datetime.fromtimestamp(stage.bench.today, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return pod("large", "team", 4, created=now, **given)
-
-
-@pytest.fixture
-def halves() -> Stage:
-    """Two nodes with three free GPUs each, and nobody who could move."""
-    fixed = (pod(f"fixed-{number}", "team", 5, on=f"n{number}", fixed=True) for number in (1, 2))
-    return Stage(node("n1"), node("n2"), queue("team"), *fixed)
-
-
-async def test_nothing_is_decided_for_a_burst_that_only_stands_in_kube_schedulers_queue(halves: Stage) -> None:
-    halves.submit(split(halves))
-    await halves.look()
-    assert halves.ear.heard == []
-
-
-async def test_who_is_refused_is_decided_about_at_once(halves: Stage) -> None:
-    halves.submit(split(halves, verdict="0/2 nodes are available: 2 Insufficient nvidia.com/gpu."))
-    await halves.look()
-    assert halves.ear.heard == [("large", "Fragmented")]
-
-
-async def test_of_whom_nobody_speaks_for_long_is_decided_about_all_the_same(halves: Stage) -> None:
-    halves.submit(split(halves))
-    await halves.look()
-    await halves.look(after=loop.IN_LINE)
-    assert halves.ear.heard == [("large", "Fragmented")]
-
-
-async def test_where_room_is_short_nobody_is_waited_for(halves: Stage) -> None:
-    halves.submit(split(halves), pod("more", "team", 4))
-    await halves.look()
-    assert {name for name, _ in halves.ear.heard} == {"large", "more"}

@@ -9,7 +9,7 @@ the ledger before it is written, so no verb gives away what it keeps, and kube-s
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from http import HTTPStatus
 from types import MappingProxyType
@@ -195,6 +195,7 @@ class Planner:
 
     async def _decide(self) -> None:
         now, settings = self._clock(), self._config().engine
+        asked = self._asked_about()
         leaving = [uid for run in self._runs.values() if not run.why_not for uid in run.plan.victims]
         await drain(self._observer.prepare(), self._clock, self._calls)
         snapshot = self._observer.snapshot(self._open_promises(), leaving, now, int(self._today()))
@@ -214,9 +215,10 @@ class Planner:
             self._metrics.cycles.observe(self._clock() - now)
             await self._carry_out(cycle)
             await give_way(self._calls)
-            self._count_on(cycle)
+            self._count_on(cycle, asked)
             await give_way(self._calls)
             self._observer.come_back(cycle, self._clock())
+            self._observer.come_back_by(self._wakes_again(cycle, now))
             await self._publish(cycle.accounts)
             if not await self._waiting.tell(cycle):
                 self._observer.look_again()
@@ -321,17 +323,25 @@ class Planner:
             if (entry := self._ledger.entries.get(place.pod)) and not plan.is_moved(place):
                 self._bar(entry.seen)
 
-    def _count_on(self, cycle: Cycle) -> None:
+    def _asked_about(self) -> set[str]:
+        """The pods that were counted on and that kube-scheduler has asked about since; from now on they are not idle.
+
+        Where anybody may call, no pod is blocked because no call names it: whoever calls must not decide that.
+        """
+        refusals, pods = self._observer.refusals, self._ledger.snapshot.pods
+        asked = {
+            key
+            for key, since in refusals.idle.items()
+            if key in pods
+            and (not self._ledger.callers_are_known or self._ledger.offered(pods[key], since) is not None)
+        }
+        refusals.forget_idle(asked)
+        return asked
+
+    def _count_on(self, cycle: Cycle, asked: Collection[str]) -> None:
         """Remember who could start at once, to see whether kube-scheduler ever asks about them."""
         pods = {key: cycle.snapshot.pods[key] for key in cycle.record.starts() if self._waits(key)}
         refusals, now, grace = self._observer.refusals, self._clock(), self._config().outrank.grace
-        idle = {key: since for key, since in refusals.idle.items() if key in cycle.snapshot.pods}
-        # Where anybody may call, no pod is blocked because no call names it: whoever calls must not decide that.
-        asked = {
-            key
-            for key, since in idle.items()
-            if not self._ledger.callers_are_known or self._ledger.offered(cycle.snapshot.pods[key], since) is not None
-        }
         heard = {key: pod.uid for key, pod in pods.items() if self._was_heard_of(key)}
         refusals.count_on(heard, asked, now, grace)
         self._outrank.blocked = refusals.blocked(now, grace)
@@ -352,6 +362,14 @@ class Planner:
             if key in self._ledger.asleep and pod.uid not in self._woken:
                 self._woken[pod.uid] = now
                 self._ledger.wake(key)
+
+    def _wakes_again(self, cycle: Cycle, now: float) -> float:
+        """When the next of those who sleep and could go may be woken once more.
+
+        They may be refused again, for the sake of others who cannot come: then nothing else wakes them.
+        """
+        sleepers = (cycle.snapshot.pods[key].uid for key in cycle.record.starts() if key in self._ledger.asleep)
+        return min((self._woken.get(uid, now) + WAKE_AGAIN for uid in sleepers), default=float("inf"))
 
     # --- what others see of it ---
 

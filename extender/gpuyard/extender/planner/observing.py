@@ -84,6 +84,10 @@ class Observer:
         """Look again at this time."""
         self._again_today = today
 
+    def come_back_by(self, now: float) -> None:
+        """Look again at this moment at the latest."""
+        self._again = min(self._again, now)
+
     def come_back(self, cycle: Cycle, now: float) -> None:
         """Look again when something ends that a cycle had to respect: a run time, a delay, a grace."""
         change = self.refusals.next_change(now, self._config().outrank.grace)

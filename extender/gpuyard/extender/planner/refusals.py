@@ -10,8 +10,7 @@ Nobody is evicted, and no room is kept, for a pod that is blocked or barred. All
 while: what stood in the way (a port, a volume) may have gone.
 """
 
-from collections.abc import Iterable, Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 from gpuyard.engine.kube.times import moment
@@ -73,12 +72,17 @@ class Refusals:
         """By kube-scheduler's word no eviction helps this pod; None: it has to be heard first."""
         self._barred[pod] = _Barred(uid, verdict)
 
-    def count_on(self, pods: Mapping[str, str], asked: AbstractSet[str], now: float, grace: float) -> None:
+    def forget_idle(self, asked: Collection[str]) -> None:
+        """kube-scheduler has asked about these."""
+        self._idle = {key: one for key, one in self._idle.items() if key not in asked}
+
+    def count_on(self, pods: Mapping[str, str], asked: Collection[str], now: float, grace: float) -> None:
         """The engine has room for these pods (UIDs by key); about those in `asked` kube-scheduler has asked since.
 
         Those that are blocked stay so: for them the engine has no room because of that very word.
         """
-        known = {key: one for key, one in self._idle.items() if key not in asked and now - one.since < FORGET}
+        self.forget_idle(asked)
+        known = {key: one for key, one in self._idle.items() if now - one.since < FORGET}
         same = {key: one for key, one in known.items() if pods.get(key, one.uid) == one.uid}
         stay = {key: one for key, one in same.items() if key in pods or now - one.since >= grace}
         fresh = {key: _Idle(uid, now) for key, uid in pods.items() if key not in stay and key not in asked}
