@@ -2,8 +2,8 @@
 
 from statistics import median
 
-from gpuyard.engine.settings import Settings
-from gpuyard.engine.snapshot import Snapshot
+from gpuyard.engine.model.settings import Settings
+from gpuyard.engine.model.snapshot import Snapshot
 
 from benchmarks.engine.stepping import MILLISECOND, calibration, long
 from benchmarks.engine.yards import with_affinity

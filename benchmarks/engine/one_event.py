@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import msgspec
 from gpuyard.engine.model import State
-from gpuyard.engine.plan import Cycle
-from gpuyard.engine.settings import Settings
-from gpuyard.engine.snapshot import Snapshot
+from gpuyard.engine.model.settings import Settings
+from gpuyard.engine.model.snapshot import Snapshot
+from gpuyard.engine.search.cycle import Cycle
 
 from benchmarks.engine.yards import full
 from benchmarks.measure import Figure, at_most, in_loops

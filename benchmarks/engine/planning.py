@@ -4,10 +4,10 @@ import time
 from collections.abc import Callable
 from statistics import median
 
-from gpuyard.engine.plan import Cycle
-from gpuyard.engine.result import Bind, Evict, Nominate
-from gpuyard.engine.settings import Settings
-from gpuyard.engine.snapshot import Snapshot
+from gpuyard.engine.model.results import Bind, Evict, Nominate
+from gpuyard.engine.model.settings import Settings
+from gpuyard.engine.model.snapshot import Snapshot
+from gpuyard.engine.search.cycle import Cycle
 
 from benchmarks.engine.yards import to_consolidate, to_fill, to_reclaim
 from benchmarks.measure import Figure, at_most, in_loops

@@ -9,9 +9,9 @@ import time
 from collections.abc import Iterator
 from statistics import median
 
-from gpuyard.engine.plan import Cycle
-from gpuyard.engine.settings import Settings
-from gpuyard.engine.snapshot import Snapshot
+from gpuyard.engine.model.settings import Settings
+from gpuyard.engine.model.snapshot import Snapshot
+from gpuyard.engine.search.cycle import Cycle
 
 from benchmarks.calibration import loop
 from benchmarks.engine.yards import full, to_move, with_room

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from gpuyard.engine.model import GPU, NO_BOUND, Gang, Node, Pod, PodTerm, Queue, Requirement, Shape, State, Workload
-from gpuyard.engine.snapshot import Snapshot
+from gpuyard.engine.model.snapshot import Snapshot
 from msgspec.structs import replace
 
 NOW = 1_000_000

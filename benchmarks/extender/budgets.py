@@ -4,10 +4,10 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from statistics import median
 
+from gpuyard.common.cluster.budget_index import BudgetIndex
 from gpuyard.engine.model import Pod
-from gpuyard.engine.persistent import PersistentMap
-from gpuyard.extender.budget_index import BudgetIndex
-from gpuyard.extender.planner.covering import CoveredPods
+from gpuyard.engine.model.persistent import PersistentMap
+from gpuyard.extender.planner.look.covered_pods import CoveredPods
 
 from benchmarks.engine.affinity import MOST
 from benchmarks.engine.stepping import calibration

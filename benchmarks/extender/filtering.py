@@ -20,12 +20,12 @@ import aiohttp
 from aiohttp import web
 from gpuyard.common import http
 from gpuyard.common.http import listening
-from gpuyard.engine.plan import Cycle
-from gpuyard.engine.settings import Settings
+from gpuyard.engine.model.settings import Settings
+from gpuyard.engine.search.cycle import Cycle
+from gpuyard.extender.http.server import Server, Verb
+from gpuyard.extender.http.wire import CANDIDATES, Candidates, FilterAnswer
 from gpuyard.extender.metrics import VerbMetrics
-from gpuyard.extender.planner.stepping import computed
-from gpuyard.extender.server import Server, Verb
-from gpuyard.extender.wire import CANDIDATES, Candidates, FilterAnswer
+from gpuyard.extender.planner.decide.stepping import computed
 from prometheus_client import CollectorRegistry
 
 from benchmarks.engine.yards import to_consolidate

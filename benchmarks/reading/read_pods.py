@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 
 from gpuyard.cli.reading import read
-from gpuyard.engine.settings import Settings
+from gpuyard.engine.model.settings import Settings
 
 from benchmarks.measure import Figure, at_most, in_loops
 from benchmarks.reading.clusters import written

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from gpuyard.cli import deadline, planning
 from gpuyard.cli.deadline import Deadline, TooLong
-from gpuyard.engine.settings import Settings
-from gpuyard.engine.settle import settle
+from gpuyard.engine.model.settings import Settings
+from gpuyard.engine.search.settle import settle
 
 from tests.cli.shell import plan, run
 from tests.engine.builders import Yard, yard

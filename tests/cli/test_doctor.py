@@ -15,7 +15,7 @@ from gpuyard.common import tokens
 from gpuyard.common.kube.access import Access
 from gpuyard.common.kube.client import Client
 from gpuyard.common.kube.errors import UnreachableError
-from gpuyard.extender.changed import PAGE, ChangedPods
+from gpuyard.extender.changed_pods import PAGE, ChangedPods
 
 from tests.cli.cluster import cluster
 from tests.cli.serving import serving

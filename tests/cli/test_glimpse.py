@@ -11,7 +11,7 @@ from gpuyard.common.kube.client import Client, Selector
 from gpuyard.common.kube.errors import ApiError
 from gpuyard.common.kube.resources import Address
 from gpuyard.engine.kube.times import moment
-from gpuyard.extender.planner.waiting import AGAIN
+from gpuyard.extender.planner.tell.wait_reasons import AGAIN
 
 from tests.cli.test_situation import PLAIN, refused
 from tests.engine.kube.written import Json, meta, pod, with_meta

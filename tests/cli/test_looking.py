@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from gpuyard.cli import looking
 from gpuyard.cli.looking import sound
-from gpuyard.engine.settings import Settings
+from gpuyard.engine.model.settings import Settings
 
 from tests.cli.cluster import cluster
 from tests.cli.shell import run

@@ -2,8 +2,8 @@
 
 from gpuyard.cli.drawing import Page
 from gpuyard.cli.overview import Overview, names, overview, page_of
-from gpuyard.engine.settings import Settings
-from gpuyard.engine.settle import settle
+from gpuyard.engine.model.settings import Settings
+from gpuyard.engine.search.settle import settle
 
 from tests.engine.kube.written import Json, node, pod, queue, reading
 

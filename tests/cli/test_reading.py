@@ -6,7 +6,7 @@ import weakref
 from pathlib import Path
 
 from gpuyard.cli.reading import read
-from gpuyard.engine.settings import Settings
+from gpuyard.engine.model.settings import Settings
 
 from tests.engine.kube.written import node
 

@@ -12,7 +12,7 @@ from gpuyard.cli.rights import Right, granted, needed, rights
 from gpuyard.cli.schemas import CRDS
 from gpuyard.common.kube.errors import ApiError
 from gpuyard.common.kube.resources import CONFIG_MAPS, Address
-from gpuyard.engine.settings import Settings
+from gpuyard.engine.model.settings import Settings
 
 from tests.engine.kube.written import Json
 

@@ -5,10 +5,10 @@ from typing import NamedTuple
 import pytest
 from gpuyard.cli.drawing import Page
 from gpuyard.cli.situation import NOT_GOVERNED, NOT_OURS, Situation, last_word, page_of, situation
-from gpuyard.engine.explain import explain
+from gpuyard.engine.explain.pod import explain
 from gpuyard.engine.kube.times import moment
-from gpuyard.engine.settings import Settings
-from gpuyard.engine.settle import settle
+from gpuyard.engine.model.settings import Settings
+from gpuyard.engine.search.settle import settle
 
 from tests.engine.kube.written import MORNING, NOON, Json, node, pod, queue, reading, with_meta
 

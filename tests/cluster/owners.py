@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpuyard.common.cluster.owners import KINDS
 from gpuyard.common.kube.resources import JOBS, TOPOLOGIES
-from gpuyard.extender.owners import KINDS
 
 if TYPE_CHECKING:
     from gpuyard.common.kube.resources import Resource

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from gpuyard.extender.owners import KINDS
+from gpuyard.common.cluster.owners import KINDS
 
 from tests.cluster.owners import definition
 

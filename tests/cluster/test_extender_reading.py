@@ -7,6 +7,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from gpuyard.common.cluster import pod_pb2 as wire
+from gpuyard.common.cluster.objects import Pod
+from gpuyard.common.cluster.reading import JsonPods, read_pod
 from gpuyard.common.kube.access import find_access
 from gpuyard.common.kube.client import Client, Patch
 from gpuyard.common.kube.errors import ApiError
@@ -14,9 +17,6 @@ from gpuyard.common.kube.forms import JSON, Form
 from gpuyard.common.kube.protobuf import PROTOBUF
 from gpuyard.common.kube.reflector import Reflector, Tuning
 from gpuyard.common.kube.resources import CONFIG_MAPS, PODS, Resource
-from gpuyard.extender import pod_pb2 as wire
-from gpuyard.extender.objects import Pod
-from gpuyard.extender.reading import JsonPods, read_pod
 from gpuyard.sandbox import Cluster
 from msgspec.structs import replace
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from gpuyard.common import tokens
 from gpuyard.common.tokens import PREVIOUS, TOKEN
-from gpuyard.extender.authentication import NOT_KNOWN, NOT_SHOWN
+from gpuyard.extender.http.authentication import NOT_KNOWN, NOT_SHOWN
 from gpuyard.sandbox import files
 from gpuyard.sandbox.demo.stage import EXTENDER, extender_port, extender_token, set_up, start_extender
 from gpuyard.sandbox.errors import SandboxError

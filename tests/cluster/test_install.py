@@ -11,7 +11,7 @@ import pytest
 import yaml
 from gpuyard.common.settings import parse
 from gpuyard.extender.config import ExtenderConfig
-from gpuyard.extender.planner import moving
+from gpuyard.extender.planner.act import moving
 from gpuyard.sandbox import Cluster, SandboxError, Spec, down, rendering, up
 from gpuyard.sandbox.folders import Folders
 from gpuyard.sandbox.progress import Progress

@@ -13,7 +13,7 @@ from unittest import mock
 import click
 from gpuyard.cli.main import gpuyard
 from gpuyard.common import arguments
-from gpuyard.engine.settings import KEYS
+from gpuyard.engine.model.settings import KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

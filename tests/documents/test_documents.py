@@ -11,7 +11,7 @@ import click
 import pytest
 import yaml
 from gpuyard.cli.main import gpuyard
-from gpuyard.engine.result import Reason
+from gpuyard.engine.model.results import Reason
 from gpuyard.extender.config import ExtenderConfig
 
 from tests.documents import manual

@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import Any, Self
 
 import msgspec
+from gpuyard.engine.explain.sentences import told
 from gpuyard.engine.model import (
     GPU,
     NO_BOUND,
@@ -30,13 +31,12 @@ from gpuyard.engine.model import (
     TopologyConstraint,
     Workload,
 )
-from gpuyard.engine.plan import Cycle
-from gpuyard.engine.reporter import Recorder
-from gpuyard.engine.result import Bind, Evict, Facts, FinalState, Nominate, Outcome, Reason
-from gpuyard.engine.sentences import told
-from gpuyard.engine.settings import Settings
-from gpuyard.engine.settle import settle
-from gpuyard.engine.snapshot import Snapshot
+from gpuyard.engine.model.reporter import Recorder
+from gpuyard.engine.model.results import Bind, Evict, Facts, FinalState, Nominate, Outcome, Reason
+from gpuyard.engine.model.settings import Settings
+from gpuyard.engine.model.snapshot import Snapshot
+from gpuyard.engine.search.cycle import Cycle
+from gpuyard.engine.search.settle import settle
 
 NOW = 1_000_000
 MINUTE = 60

@@ -20,7 +20,7 @@ from gpuyard.engine.model import (
     Taint,
     Workload,
 )
-from gpuyard.engine.snapshot import Snapshot
+from gpuyard.engine.model.snapshot import Snapshot
 
 NOW = 10_000
 ZONES = ("east", "west")

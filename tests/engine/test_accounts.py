@@ -1,8 +1,8 @@
 """What each queue holds during a cycle, and where two queues' ways part."""
 
 import pytest
-from gpuyard.engine.accounts import Accounts
 from gpuyard.engine.model import GPU, SCALE, Amounts
+from gpuyard.engine.rules.accounts import Accounts
 
 from tests.engine.builders import Yard, yard
 

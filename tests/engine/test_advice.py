@@ -5,8 +5,8 @@ from itertools import islice
 
 import msgspec
 import pytest
-from gpuyard.engine.advice import PLACED, Advice, advise
-from gpuyard.engine.changes import (
+from gpuyard.engine.explain.advice import PLACED, Advice, advise
+from gpuyard.engine.explain.changes import (
     HOSTNAME,
     AddNode,
     BoundKind,
@@ -22,10 +22,10 @@ from gpuyard.engine.changes import (
     Wait,
 )
 from gpuyard.engine.model import PodTerm, Requirement, Shape
-from gpuyard.engine.result import Reason
-from gpuyard.engine.settings import Settings
-from gpuyard.engine.settle import settle
-from gpuyard.engine.snapshot import Snapshot
+from gpuyard.engine.model.results import Reason
+from gpuyard.engine.model.settings import Settings
+from gpuyard.engine.model.snapshot import Snapshot
+from gpuyard.engine.search.settle import settle
 
 from tests.engine.builders import Yard, yard
 from tests.engine.random_yards import NOW, RandomYard

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from random import Random
 
 import pytest
-from gpuyard.engine.accounts import Accounts
-from gpuyard.engine.company import Company
-from gpuyard.engine.constraints import matches
 from gpuyard.engine.model import Node, Pod, PodTerm, Requirement, Shape, State, Workload
-from gpuyard.engine.plan import Cycle
-from gpuyard.engine.scratch import ACTIVE, Scratch, Status
-from gpuyard.engine.settings import Settings
-from gpuyard.engine.snapshot import Snapshot
+from gpuyard.engine.model.constraints import matches
+from gpuyard.engine.model.settings import Settings
+from gpuyard.engine.model.snapshot import Snapshot
+from gpuyard.engine.placing.pod_affinity import Company
+from gpuyard.engine.placing.scratch import ACTIVE, Scratch, Status
+from gpuyard.engine.rules.accounts import Accounts
+from gpuyard.engine.search.cycle import Cycle
 from gpuyard.engine.stepwise import at_once
 
 from benchmarks.engine.yards import with_affinity

@@ -1,11 +1,11 @@
 """Pods without an owner: moved only where the settings allow it, since somebody has to create them again."""
 
 import pytest
-from gpuyard.engine.accounts import Accounts
 from gpuyard.engine.model import Shape
-from gpuyard.engine.placement import Placer
-from gpuyard.engine.result import Reason
-from gpuyard.engine.scratch import Scratch
+from gpuyard.engine.model.results import Reason
+from gpuyard.engine.placing.placement import Placer
+from gpuyard.engine.placing.scratch import Scratch
+from gpuyard.engine.rules.accounts import Accounts
 from gpuyard.engine.stepwise import at_once
 
 from tests.engine.builders import Told, Yard, yard

@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from gpuyard.engine.changes import (
+from gpuyard.engine.explain.changes import (
     HOSTNAME,
     AddNode,
     Change,
@@ -17,7 +17,7 @@ from gpuyard.engine.changes import (
     asked_for,
 )
 from gpuyard.engine.model import Amounts, Shape
-from gpuyard.engine.snapshot import Snapshot
+from gpuyard.engine.model.snapshot import Snapshot
 
 from tests.engine.builders import yard
 

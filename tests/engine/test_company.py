@@ -1,9 +1,9 @@
 """Pods that seek or avoid each other."""
 
-from gpuyard.engine.company import Company
 from gpuyard.engine.model import PodTerm, Requirement, Shape, State
-from gpuyard.engine.settings import Settings
-from gpuyard.engine.settle import settle
+from gpuyard.engine.model.settings import Settings
+from gpuyard.engine.placing.pod_affinity import Company
+from gpuyard.engine.search.settle import settle
 from gpuyard.engine.stepwise import at_once
 
 from tests.engine.builders import NOW, Told, Yard, yard

@@ -1,9 +1,9 @@
 """Which nodes a pod may stand on by labels and taints."""
 
 import pytest
-from gpuyard.engine.constraints import avoided, look_for_suited, matches, selects, suited, tolerates
-from gpuyard.engine.fleet import Fleet
 from gpuyard.engine.model import Node, NodeTerm, PreferredNodes, Requirement, Shape, Taint, Toleration
+from gpuyard.engine.model.constraints import avoided, look_for_suited, matches, selects, suited, tolerates
+from gpuyard.engine.model.fleet import Fleet
 
 from tests.engine.builders import yard
 

@@ -1,6 +1,6 @@
 """Which GPUs of its node a pod has."""
 
-from gpuyard.engine.devices import Devices
+from gpuyard.engine.placing.devices import Devices
 
 from tests.engine.builders import yard
 

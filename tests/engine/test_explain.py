@@ -1,10 +1,10 @@
 """The whole trace of one pod is what the engine decided, told by the engine."""
 
 import pytest
-from gpuyard.engine.explain import Explanation, explain
+from gpuyard.engine.explain.pod import Explanation, explain
 from gpuyard.engine.model import Pod, Shape, State, Taint
-from gpuyard.engine.result import Reason
-from gpuyard.engine.settings import Settings
+from gpuyard.engine.model.results import Reason
+from gpuyard.engine.model.settings import Settings
 
 from tests.engine.builders import NOW, Yard, yard
 

@@ -1,11 +1,11 @@
 """What has failed is not tried again in another dress, and what is easier is."""
 
-from gpuyard.engine.failures import Equals, Harder, chunk_key
 from gpuyard.engine.model import Offer, PodTerm, Shape
-from gpuyard.engine.plan import Cycle
-from gpuyard.engine.reporter import Recorder, Step
-from gpuyard.engine.result import Evict, Reason
-from gpuyard.engine.settings import Settings
+from gpuyard.engine.model.reporter import Recorder, Step
+from gpuyard.engine.model.results import Evict, Reason
+from gpuyard.engine.model.settings import Settings
+from gpuyard.engine.search.cycle import Cycle
+from gpuyard.engine.search.failures import Equals, Harder, chunk_key
 
 from tests.engine.builders import Yard, yard
 

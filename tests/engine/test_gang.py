@@ -1,8 +1,8 @@
 """What starts and what is evicted together."""
 
 import pytest
-from gpuyard.engine.gang import Stand, Team, evicting_chunk, shortfall, starting_chunk
 from gpuyard.engine.model import Gang, Pod, Shape, State, TopologyConstraint, Workload
+from gpuyard.engine.rules.gangs import Stand, Team, evicting_chunk, shortfall, starting_chunk
 
 from tests.engine.builders import Yard, yard
 

@@ -2,12 +2,12 @@
 
 import msgspec
 import pytest
-from gpuyard.engine import gates
-from gpuyard.engine.accounts import Accounts
-from gpuyard.engine.gang import Team
 from gpuyard.engine.model import GPU, MOST_LEVELS, UNLIMITED, Amounts, Pod, Shape, State
-from gpuyard.engine.result import Bound, Foreign, Gap, NoQueue, Reason, Waiting
-from gpuyard.engine.settings import Settings
+from gpuyard.engine.model.results import Bound, Foreign, Gap, NoQueue, Reason, Waiting
+from gpuyard.engine.model.settings import Settings
+from gpuyard.engine.rules import gates
+from gpuyard.engine.rules.accounts import Accounts
+from gpuyard.engine.rules.gangs import Team
 
 from tests.engine.builders import NOW, Yard, yard
 

@@ -3,9 +3,9 @@
 from typing import cast
 
 from gpuyard.engine.model import PodTerm, Requirement, Shape
-from gpuyard.engine.plan import Cycle
-from gpuyard.engine.reporter import Recorder
-from gpuyard.engine.settings import Settings
+from gpuyard.engine.model.reporter import Recorder
+from gpuyard.engine.model.settings import Settings
+from gpuyard.engine.search.cycle import Cycle
 
 from tests.engine.builders import Yard, yard
 

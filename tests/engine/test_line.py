@@ -1,9 +1,9 @@
 """Who is next, and who goes first."""
 
-from gpuyard.engine.line import Backlog, Pools, VictimLine, WaitingLine
 from gpuyard.engine.model import Amounts
-from gpuyard.engine.order import rank
-from gpuyard.engine.scratch import Scratch
+from gpuyard.engine.placing.scratch import Scratch
+from gpuyard.engine.rules.order import rank
+from gpuyard.engine.search.lines import Backlog, Pools, VictimLine, WaitingLine
 
 from tests.engine.builders import Yard, yard
 

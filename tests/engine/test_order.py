@@ -1,10 +1,10 @@
 """Whose turn it is: eight rules between two queues, the first difference decides."""
 
 import pytest
-from gpuyard.engine.accounts import Account
-from gpuyard.engine.amounts import RATIO
 from gpuyard.engine.model import GPU, NOTHING, UNLIMITED, Amounts
-from gpuyard.engine.order import before, dominant_share, rank
+from gpuyard.engine.model.amounts import RATIO
+from gpuyard.engine.rules.accounts import Account
+from gpuyard.engine.rules.order import before, dominant_share, rank
 
 TOTAL = Amounts(gpu=16 * GPU, cpu=64_000, memory=1000)
 

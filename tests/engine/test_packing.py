@@ -1,6 +1,6 @@
 """The fullest node in which a request fits comes first."""
 
-from gpuyard.engine.packing import fitting, points
+from gpuyard.engine.placing.packing import fitting, points
 
 
 def test_the_fullest_that_fits_comes_first_by_what_will_be_free() -> None:

@@ -1,11 +1,11 @@
 """Parts of GPUs by memory: what fits on one GPU, which GPU is chosen, and what it counts in queues."""
 
 import pytest
-from gpuyard.engine.devices import Devices
 from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.pods import pod
 from gpuyard.engine.model import Pod, Shape, State, TopologyConstraint
-from gpuyard.engine.snapshot import Snapshot
+from gpuyard.engine.model.snapshot import Snapshot
+from gpuyard.engine.placing.devices import Devices
 from msgspec.structs import replace
 
 from tests.engine.builders import Yard, yard

@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from gpuyard.engine.persistent import PersistentMap
+from gpuyard.engine.model.persistent import PersistentMap
 from hypothesis import given
 from hypothesis import strategies as st
 

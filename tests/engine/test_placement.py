@@ -3,11 +3,11 @@
 from random import Random
 
 import pytest
-from gpuyard.engine.accounts import Accounts
 from gpuyard.engine.model import Node, Pod, PodTerm, Requirement, Shape
-from gpuyard.engine.placement import Placer, Spot
-from gpuyard.engine.rooms import Room
-from gpuyard.engine.scratch import Scratch
+from gpuyard.engine.placing.node_room import Room
+from gpuyard.engine.placing.placement import Placer, Spot
+from gpuyard.engine.placing.scratch import Scratch
+from gpuyard.engine.rules.accounts import Accounts
 from gpuyard.engine.stepwise import at_once
 
 from tests.engine.builders import yard

@@ -3,10 +3,10 @@
 import gc
 
 from gpuyard.engine.model import Shape
-from gpuyard.engine.plan import Cycle
-from gpuyard.engine.reporter import Recorder
-from gpuyard.engine.result import Evict, Reason, Until
-from gpuyard.engine.settings import Settings
+from gpuyard.engine.model.reporter import Recorder
+from gpuyard.engine.model.results import Evict, Reason, Until
+from gpuyard.engine.model.settings import Settings
+from gpuyard.engine.search.cycle import Cycle
 
 from tests.engine.builders import NOW, Yard, yard
 

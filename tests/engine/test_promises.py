@@ -1,15 +1,15 @@
 """Room that was promised before the cycle began: who gets it, and who does not get it meanwhile."""
 
 import pytest
-from gpuyard.engine import reasons
 from gpuyard.engine.model import Offer, Pod, PodTerm, Promise, Requirement, Shape, State
-from gpuyard.engine.plan import Cycle
-from gpuyard.engine.promises import inherits
-from gpuyard.engine.reasons import Teller, waiting_reasons
-from gpuyard.engine.reporter import Silent
-from gpuyard.engine.result import Clearing, Kept, Reason
-from gpuyard.engine.settings import Settings
-from gpuyard.engine.settle import settle
+from gpuyard.engine.model.reporter import Silent
+from gpuyard.engine.model.results import Clearing, Kept, Reason
+from gpuyard.engine.model.settings import Settings
+from gpuyard.engine.rules.promises import inherits
+from gpuyard.engine.search import reasons
+from gpuyard.engine.search.cycle import Cycle
+from gpuyard.engine.search.reasons import Teller, waiting_reasons
+from gpuyard.engine.search.settle import settle
 
 from tests.engine.builders import NOW, Told, Yard, yard
 

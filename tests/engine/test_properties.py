@@ -5,16 +5,16 @@ from random import Random
 
 import msgspec
 import pytest
-from gpuyard.engine.accounts import Accounts
-from gpuyard.engine.amounts import smaller
-from gpuyard.engine.counting import UNUSED
 from gpuyard.engine.model import GPU, SCALE, UNLIMITED, Shape, State
-from gpuyard.engine.plan import Cycle
-from gpuyard.engine.result import Evict, FinalState, Nominate, Outcome
-from gpuyard.engine.scratch import ACTIVE, Scratch, is_stuck
-from gpuyard.engine.settings import Settings
-from gpuyard.engine.settle import settle
-from gpuyard.engine.snapshot import Snapshot
+from gpuyard.engine.model.amounts import smaller
+from gpuyard.engine.model.counting import UNUSED
+from gpuyard.engine.model.results import Evict, FinalState, Nominate, Outcome
+from gpuyard.engine.model.settings import Settings
+from gpuyard.engine.model.snapshot import Snapshot
+from gpuyard.engine.placing.scratch import ACTIVE, Scratch, is_stuck
+from gpuyard.engine.rules.accounts import Accounts
+from gpuyard.engine.search.cycle import Cycle
+from gpuyard.engine.search.settle import settle
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -3,11 +3,11 @@
 from collections.abc import Collection
 
 import pytest
-from gpuyard.engine import protection
-from gpuyard.engine.accounts import Accounts
-from gpuyard.engine.chunks import Chunk
 from gpuyard.engine.model import SCALE, State
-from gpuyard.engine.protection import Guard
+from gpuyard.engine.rules.accounts import Accounts
+from gpuyard.engine.search import protection
+from gpuyard.engine.search.evicted_chunks import Chunk
+from gpuyard.engine.search.protection import Guard
 
 from tests.engine.builders import MINUTE, NOW, Yard, yard
 

@@ -2,12 +2,12 @@
 
 import pytest
 from gpuyard.engine.model import Offer, PodTerm, Requirement, Shape
-from gpuyard.engine.plan import Cycle
-from gpuyard.engine.reasons import node_cause, waiting_reasons
-from gpuyard.engine.result import FinalState, NodeCounts, Reason, Verdict, Waiting
-from gpuyard.engine.settings import Settings
-from gpuyard.engine.settle import settle
-from gpuyard.engine.snapshot import Snapshot
+from gpuyard.engine.model.results import FinalState, NodeCounts, Reason, Verdict, Waiting
+from gpuyard.engine.model.settings import Settings
+from gpuyard.engine.model.snapshot import Snapshot
+from gpuyard.engine.search.cycle import Cycle
+from gpuyard.engine.search.reasons import node_cause, waiting_reasons
+from gpuyard.engine.search.settle import settle
 
 from tests.engine.builders import Yard, yard
 

@@ -1,9 +1,9 @@
 """The rules between queues hold for every queue on the way up, not only for those that hold pods."""
 
-from gpuyard.engine.accounts import Accounts
 from gpuyard.engine.model import SCALE, Amounts
-from gpuyard.engine.reclaim import fair_to_all, may_take
-from gpuyard.engine.settings import Settings
+from gpuyard.engine.model.settings import Settings
+from gpuyard.engine.rules.accounts import Accounts
+from gpuyard.engine.rules.reclaim import fair_to_all, may_take
 from gpuyard.engine.stepwise import at_once
 
 from tests.engine.builders import Yard, yard

@@ -1,11 +1,11 @@
 """What a cycle decides, step by step, becomes actions that can be carried out one after the other."""
 
 import pytest
-from gpuyard.engine.accounts import Accounts
 from gpuyard.engine.model import SCALE, Pod
-from gpuyard.engine.record import Record
-from gpuyard.engine.result import Action, Bind, Evict, Nominate
-from gpuyard.engine.scratch import Scratch
+from gpuyard.engine.model.results import Action, Bind, Evict, Nominate
+from gpuyard.engine.placing.scratch import Scratch
+from gpuyard.engine.rules.accounts import Accounts
+from gpuyard.engine.search.record import Record
 from gpuyard.engine.stepwise import at_once
 
 from tests.engine.builders import yard

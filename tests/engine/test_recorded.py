@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 
 import pytest
-from gpuyard.engine.accounts import Account, Accounts
-from gpuyard.engine.amounts import allocatable
-from gpuyard.engine.fairshare import Claim, divide
 from gpuyard.engine.model import GPU, NO_BOUND, NOTHING, SCALE, Amounts
-from gpuyard.engine.order import Rank, before, rank
-from gpuyard.engine.reclaim import fair_to_all, may_lose, may_take
+from gpuyard.engine.model.amounts import allocatable
+from gpuyard.engine.rules.accounts import Account, Accounts
+from gpuyard.engine.rules.fair_share import Claim, divide
+from gpuyard.engine.rules.order import Rank, before, rank
+from gpuyard.engine.rules.reclaim import fair_to_all, may_lose, may_take
 from gpuyard.engine.stepwise import at_once
 
 from tests.engine import recorded

@@ -1,9 +1,9 @@
 """A recorder remembers what the engine did, step by step; listening changes nothing."""
 
-from gpuyard.engine.plan import Cycle
-from gpuyard.engine.reporter import Recorder, Silent, Step
-from gpuyard.engine.result import Reason, Waiting
-from gpuyard.engine.settings import Settings
+from gpuyard.engine.model.reporter import Recorder, Silent, Step
+from gpuyard.engine.model.results import Reason, Waiting
+from gpuyard.engine.model.settings import Settings
+from gpuyard.engine.search.cycle import Cycle
 
 from tests.engine.builders import Yard, yard
 

@@ -1,9 +1,9 @@
 """Shared GPUs of one node: which are joined, which are opened, and what is free now."""
 
 import pytest
-from gpuyard.engine.counting import Occupancy
 from gpuyard.engine.model import Node, Shape
-from gpuyard.engine.rooms import Room, Rooms
+from gpuyard.engine.model.counting import Occupancy
+from gpuyard.engine.placing.node_room import Room, Rooms
 
 from tests.engine.builders import yard
 

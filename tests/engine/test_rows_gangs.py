@@ -2,7 +2,7 @@
 
 import pytest
 from gpuyard.engine.model import State
-from gpuyard.engine.result import Gap, Protected, Reason
+from gpuyard.engine.model.results import Gap, Protected, Reason
 
 from tests.engine.builders import NOW, Yard, yard
 

@@ -1,7 +1,7 @@
 """Rows Q-10 to Q-13: which workloads may run at all, and the bound that is named when one may not."""
 
 import pytest
-from gpuyard.engine.result import Bound, Reason
+from gpuyard.engine.model.results import Bound, Reason
 
 from tests.engine.builders import yard
 

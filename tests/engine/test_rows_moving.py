@@ -2,7 +2,7 @@
 
 import pytest
 from gpuyard.engine.model import Shape
-from gpuyard.engine.result import Reason
+from gpuyard.engine.model.results import Reason
 
 from tests.engine.builders import Yard, yard
 

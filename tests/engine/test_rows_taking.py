@@ -1,7 +1,7 @@
 """Rows Q-14 to Q-22: who may take from whom, and how much."""
 
 import pytest
-from gpuyard.engine.result import Reason, Until
+from gpuyard.engine.model.results import Reason, Until
 
 from tests.engine.builders import MINUTE, NOW, yard
 

@@ -1,9 +1,9 @@
 """A pod's way during a cycle, and the way back."""
 
 import pytest
-from gpuyard.engine.accounts import Accounts
 from gpuyard.engine.model import SCALE, Pod, State
-from gpuyard.engine.scratch import Scratch, Status
+from gpuyard.engine.placing.scratch import Scratch, Status
+from gpuyard.engine.rules.accounts import Accounts
 
 from tests.engine.builders import NOW, Yard, yard
 

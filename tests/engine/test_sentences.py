@@ -5,8 +5,23 @@ from typing import Any
 
 import msgspec
 import pytest
+from gpuyard.engine.explain.sentences import (
+    LONGEST_NAME,
+    LONGEST_SENTENCE,
+    LONGEST_TEXT,
+    amount,
+    amounts,
+    cause_in_words,
+    eviction,
+    is_ours,
+    nodes_by_cause,
+    sentence,
+    shortened,
+    thousandths,
+    told,
+)
 from gpuyard.engine.model import UNLIMITED, Amounts
-from gpuyard.engine.result import (
+from gpuyard.engine.model.results import (
     Account,
     Bound,
     Clearing,
@@ -23,21 +38,6 @@ from gpuyard.engine.result import (
     Until,
     Verdict,
     Waiting,
-)
-from gpuyard.engine.sentences import (
-    LONGEST_NAME,
-    LONGEST_SENTENCE,
-    LONGEST_TEXT,
-    amount,
-    amounts,
-    cause_in_words,
-    eviction,
-    is_ours,
-    nodes_by_cause,
-    sentence,
-    shortened,
-    thousandths,
-    told,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st

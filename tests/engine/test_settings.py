@@ -2,7 +2,7 @@
 
 import pytest
 from gpuyard.engine.model import SCALE
-from gpuyard.engine.settings import KEYS, SettingError, Settings, duration, scaled
+from gpuyard.engine.model.settings import KEYS, SettingError, Settings, duration, scaled
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,10 @@
 """Several cycles in a row, until nothing changes any more."""
 
 from gpuyard.engine.model import Shape, State
-from gpuyard.engine.plan import Cycle
-from gpuyard.engine.result import Bind, FinalState, Reason, Until
-from gpuyard.engine.settings import Settings
-from gpuyard.engine.settle import after, rounds
+from gpuyard.engine.model.results import Bind, FinalState, Reason, Until
+from gpuyard.engine.model.settings import Settings
+from gpuyard.engine.search.cycle import Cycle
+from gpuyard.engine.search.settle import after, rounds
 
 from tests.engine.builders import NOW, Yard, yard
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from gpuyard.engine.counting import UNUSED, claim, share_of_gpu
 from gpuyard.engine.model import Budget, Node, Offer, Pod, PodTerm, Promise, Queue, Shape, State, Workload
-from gpuyard.engine.snapshot import Draft, Snapshot
+from gpuyard.engine.model.counting import UNUSED, claim, share_of_gpu
+from gpuyard.engine.model.snapshot import Draft, Snapshot
 from msgspec.structs import replace
 
 from tests.engine.builders import NOW, Yard, yard

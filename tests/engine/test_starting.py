@@ -2,7 +2,7 @@
 
 import msgspec
 from gpuyard.engine.model import NO_BOUND, Shape, State
-from gpuyard.engine.result import Nominate, Reason
+from gpuyard.engine.model.results import Nominate, Reason
 
 from tests.engine.builders import NOW, yard
 

@@ -1,8 +1,8 @@
 """Advice in words: what to change, from what to what, and who pays."""
 
 import pytest
-from gpuyard.engine.advice import Advice, Option
-from gpuyard.engine.changes import (
+from gpuyard.engine.explain.advice import Advice, Option
+from gpuyard.engine.explain.changes import (
     HOSTNAME,
     AddNode,
     Change,
@@ -15,9 +15,9 @@ from gpuyard.engine.changes import (
     UseQueue,
     Wait,
 )
+from gpuyard.engine.explain.suggestions import advice_in_words, option_in_words, suggestion
 from gpuyard.engine.model import NodeTerm, PodTerm, Requirement, Shape
-from gpuyard.engine.result import Foreign, Gap, NoQueue, Reason, Waiting
-from gpuyard.engine.suggestions import advice_in_words, option_in_words, suggestion
+from gpuyard.engine.model.results import Foreign, Gap, NoQueue, Reason, Waiting
 
 from tests.engine.builders import yard
 

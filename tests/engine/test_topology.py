@@ -2,8 +2,8 @@
 
 import pytest
 from gpuyard.engine.model import Shape, TopologyConstraint
-from gpuyard.engine.plan import Cycle
-from gpuyard.engine.settings import Settings
+from gpuyard.engine.model.settings import Settings
+from gpuyard.engine.search.cycle import Cycle
 
 from tests.engine.builders import Yard, yard
 

@@ -5,16 +5,25 @@ from collections.abc import Awaitable
 from typing import Any, TypeVar
 
 import msgspec
+from gpuyard.common.cluster.objects import (
+    Namespace,
+    Node,
+    Pod,
+    PodDisruptionBudget,
+    PodGroup,
+    PriorityClass,
+    Queue,
+    Topology,
+)
+from gpuyard.common.cluster.translate import Translator
 from gpuyard.common.kube.changes import Batch, Change
-from gpuyard.extender.authentication import Gate
 from gpuyard.extender.config import ExtenderConfig
-from gpuyard.extender.feed import Feed
+from gpuyard.extender.http.authentication import Gate
+from gpuyard.extender.http.server import Unavailable
+from gpuyard.extender.http.wire import CANDIDATES, PREEMPTION, Candidates, FilterAnswer, PreemptAnswer
 from gpuyard.extender.ledger import Ledger
-from gpuyard.extender.objects import Namespace, Node, Pod, PodDisruptionBudget, PodGroup, PriorityClass, Queue, Topology
-from gpuyard.extender.server import Unavailable
-from gpuyard.extender.translate import Translator
-from gpuyard.extender.verbs import Verbs
-from gpuyard.extender.wire import CANDIDATES, PREEMPTION, Candidates, FilterAnswer, PreemptAnswer
+from gpuyard.extender.ledger.feed import Feed
+from gpuyard.extender.verbs.verbs import Verbs
 
 Json = dict[str, Any]
 A = TypeVar("A")

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from gpuyard.extender.authentication import Gate
-from gpuyard.extender.connection import Reply, Route
+from gpuyard.extender.http.authentication import Gate
+from gpuyard.extender.http.connection import Reply, Route
+from gpuyard.extender.http.server import Server
 from gpuyard.extender.metrics import VerbMetrics
-from gpuyard.extender.server import Server
 from prometheus_client import CollectorRegistry
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 
 from google.protobuf.json_format import ParseDict
 from google.protobuf.message import Message
-from gpuyard.extender import pod_pb2 as wire
+from gpuyard.common.cluster import pod_pb2 as wire
 
 Json = dict[str, Any]
 

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from gpuyard.extender.arrivals import LONGEST_WAIT, MOST, PAUSE, Arrivals
+from gpuyard.extender.ledger.arrivals import LONGEST_WAIT, MOST, PAUSE, Arrivals
 
 pytestmark = pytest.mark.row("X-05", case="unseen")
 

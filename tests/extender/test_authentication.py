@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from gpuyard.common.tokens import PREVIOUS, TOKEN, authorization
-from gpuyard.extender.authentication import (
+from gpuyard.extender.http.authentication import (
     ANYBODY,
     KNOWN,
     NO_CERTIFICATES,

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 from gpuyard.common.kube.errors import ApiError, KubeError, UnreachableError
 from gpuyard.common.kube.resources import Address
-from gpuyard.extender.binding import NO_WAY, Binder
 from gpuyard.extender.config import ExtenderConfig
+from gpuyard.extender.http.server import Unavailable
+from gpuyard.extender.http.wire import BINDING, Binding
 from gpuyard.extender.ledger import NOT_SEEN_SENTENCE
-from gpuyard.extender.server import Unavailable
-from gpuyard.extender.wire import BINDING, Binding
+from gpuyard.extender.verbs.binding import NO_WAY, Binder
 
 from tests.extender.builders import Bench, Json, node, pod, queue
 

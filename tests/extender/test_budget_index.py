@@ -3,11 +3,11 @@
 from random import Random
 
 import pytest
+from gpuyard.common.cluster.budget_index import BudgetIndex
+from gpuyard.common.cluster.objects import PodDisruptionBudget
 from gpuyard.engine.kube.others import rule
 from gpuyard.engine.model import Pod, Shape
 from gpuyard.engine.stepwise import at_once
-from gpuyard.extender.budget_index import BudgetIndex
-from gpuyard.extender.objects import PodDisruptionBudget
 
 from tests.extender.builders import Json, typed
 

@@ -9,10 +9,10 @@ from types import SimpleNamespace
 
 import pytest
 from gpuyard.common.tokens import TOKEN, authorization
-from gpuyard.extender import connection
-from gpuyard.extender.authentication import NOT_KNOWN, NOT_SHOWN, Tokens
-from gpuyard.extender.connection import TOO_MUCH
-from gpuyard.extender.handshakes import HANDSHAKE
+from gpuyard.extender.http import connection
+from gpuyard.extender.http.authentication import NOT_KNOWN, NOT_SHOWN, Tokens
+from gpuyard.extender.http.connection import TOO_MUCH
+from gpuyard.extender.http.handshakes import HANDSHAKE
 
 from tests.extender.callers import LIMIT, SILENCE, Caller, Place, call, calling, eventually
 
@@ -116,7 +116,9 @@ async def test_the_log_names_one_stranger_of_many(
     closed: Place, caller: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[dict[str, object]] = []
-    monkeypatch.setattr("gpuyard.extender.server.log", SimpleNamespace(warning=lambda _, **more: told.append(more)))
+    monkeypatch.setattr(
+        "gpuyard.extender.http.server.log", SimpleNamespace(warning=lambda _, **more: told.append(more))
+    )
     closed.server.refused(("10.0.0.1", 1), NOT_SHOWN)
     await caller.say(call("/length", b"", WRONG))
     await caller.heard()

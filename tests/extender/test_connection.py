@@ -6,8 +6,8 @@ from contextlib import AsyncExitStack
 from http import HTTPStatus
 
 import pytest
-from gpuyard.extender import connection
-from gpuyard.extender.connection import LONGEST_HEAD, Reply, Route
+from gpuyard.extender.http import connection
+from gpuyard.extender.http.connection import LONGEST_HEAD, Reply, Route
 
 from tests.extender.callers import LIMIT, SILENCE, Caller, Place, call, calling, eventually, no
 

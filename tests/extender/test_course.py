@@ -1,10 +1,10 @@
 """Where somebody would have his turn whose queue has none, or none left."""
 
 import pytest
-from gpuyard.engine.accounts import Account, Accounts
 from gpuyard.engine.model import GPU, Amounts
-from gpuyard.engine.order import rank
-from gpuyard.extender.course import Course
+from gpuyard.engine.rules.accounts import Account, Accounts
+from gpuyard.engine.rules.order import rank
+from gpuyard.extender.precedence.queue_turns import Course
 
 TOTAL, ONE = Amounts(gpu=100 * GPU), Amounts(gpu=GPU)
 QUEUES = {"left": "", "right": "", "a": "left", "b": "right", "idle": "left", "alone": ""}
@@ -83,5 +83,5 @@ def test_a_queue_that_has_come_since_counts_as_it_is() -> None:
 def test_in_a_long_line_who_goes_before_none_of_the_next_turns_goes_last(monkeypatch: pytest.MonkeyPatch) -> None:
     of = course("b", "b", "b", "b", alone=1)
     assert goes(of, "alone", alone=1) == 2
-    monkeypatch.setattr("gpuyard.extender.course.FAR", 2)
+    monkeypatch.setattr("gpuyard.extender.precedence.queue_turns.FAR", 2)
     assert goes(of, "alone", alone=1) is None

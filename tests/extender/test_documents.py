@@ -3,10 +3,10 @@
 import re
 from pathlib import Path
 
-from gpuyard.engine.result import Reason
+from gpuyard.engine.model.results import Reason
 from gpuyard.extender.metrics import LedgerCollector, VerbMetrics
 from gpuyard.extender.planner.metrics import PlannerMetrics
-from gpuyard.extender.verbs import UNREADABLE
+from gpuyard.extender.verbs.verbs import UNREADABLE
 from prometheus_client import CollectorRegistry
 
 from tests.extender.builders import Bench

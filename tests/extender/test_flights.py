@@ -2,7 +2,7 @@
 
 import pytest
 from gpuyard.engine.model import Pod, Shape
-from gpuyard.extender.flights import Flights
+from gpuyard.extender.ledger.in_flight import Flights
 
 
 def pod(name: str, gpus: int = 1, fraction: int = 0) -> Pod:

@@ -2,7 +2,7 @@
 
 import pytest
 from gpuyard.extender.config import Verdict
-from gpuyard.extender.wire import WireError
+from gpuyard.extender.http.wire import WireError
 
 from tests.extender.builders import Bench, Json, broken_call, group, node, pod, queue, topology
 

@@ -1,9 +1,9 @@
 """The engine's gates, asked about one pod at a time."""
 
-from gpuyard.engine.result import Reason, Waiting
-from gpuyard.engine.settings import Settings
-from gpuyard.extender.gatekeeper import Gatekeeper
+from gpuyard.engine.model.results import Reason, Waiting
+from gpuyard.engine.model.settings import Settings
 from gpuyard.extender.ledger import Ledger
+from gpuyard.extender.ledger.gate_check import Gatekeeper
 
 from tests.extender.builders import Bench, Json, group, node, pod, queue, typed
 

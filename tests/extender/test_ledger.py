@@ -1,6 +1,7 @@
 """The ledger: what counts in a queue, from filter's yes to the end of the pod."""
 
 import pytest
+from gpuyard.common.cluster.sighting import Sighting
 from gpuyard.engine.model import GPU, NO_BOUND, Amounts, Node, Pod, Promise, Queue, Shape, State, Workload
 from gpuyard.extender.ledger import (
     BURIED,
@@ -12,7 +13,6 @@ from gpuyard.extender.ledger import (
     Grant,
     Ledger,
     Phase,
-    Sighting,
 )
 from hypothesis import settings
 from hypothesis import strategies as st

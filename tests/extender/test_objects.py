@@ -1,7 +1,7 @@
 """What the extender reads of objects beyond the engine's forms."""
 
 import pytest
-from gpuyard.extender.objects import Meta
+from gpuyard.common.cluster.objects import Meta
 
 from tests.extender.builders import pod, typed
 

@@ -6,7 +6,7 @@ import tracemalloc
 import pytest
 from gpuyard.engine.model import Node, Pod, Shape
 from gpuyard.extender.ledger import Ledger
-from gpuyard.extender.offers import Offers
+from gpuyard.extender.ledger.offers import Offers
 
 NODES = 5000
 EVER = float("-inf")

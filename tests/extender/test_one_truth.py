@@ -24,16 +24,16 @@ from typing import Any
 
 import msgspec
 import pytest
+from gpuyard.common.cluster.objects import PodOwner
+from gpuyard.common.cluster.owners import KINDS as OWNERS
 from gpuyard.common.kube.changes import Batch, Change
 from gpuyard.common.kube.client import Client
-from gpuyard.engine.counting import UNUSED
 from gpuyard.engine.kube.assemble import _Assembly
-from gpuyard.engine.promises import nominations
-from gpuyard.engine.settings import Settings
-from gpuyard.engine.snapshot import Snapshot
+from gpuyard.engine.model.counting import UNUSED
+from gpuyard.engine.model.settings import Settings
+from gpuyard.engine.model.snapshot import Snapshot
+from gpuyard.engine.rules.promises import nominations
 from gpuyard.extender.config import ExtenderConfig
-from gpuyard.extender.objects import PodOwner
-from gpuyard.extender.owners import KINDS as OWNERS
 
 from tests.engine.kube.written import harvest, reading
 from tests.extender.builders import Bench, Json, typed

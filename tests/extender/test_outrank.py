@@ -4,11 +4,11 @@ from datetime import UTC, datetime
 from itertools import pairwise
 
 import pytest
-from gpuyard.engine.accounts import Accounts
 from gpuyard.engine.model import Promise, Shape
-from gpuyard.extender.gatekeeper import Gatekeeper
+from gpuyard.engine.rules.accounts import Accounts
 from gpuyard.extender.ledger import Grant
-from gpuyard.extender.outrank import TAKEN_IN, is_scarce
+from gpuyard.extender.ledger.gate_check import Gatekeeper
+from gpuyard.extender.precedence.outrank import TAKEN_IN, is_scarce
 from msgspec.structs import replace
 
 from tests.extender.builders import Bench, Json, group, node, pod, queue
@@ -488,8 +488,8 @@ def test_parts_go_first_to_gpus_that_others_share_already() -> None:
 
 
 def test_of_too_many_changes_nothing_is_followed_until_the_next_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpuyard.extender.ledger.TOUCHED", 30)
-    monkeypatch.setattr("gpuyard.extender.outrank.MANY", 0)
+    monkeypatch.setattr("gpuyard.extender.ledger.ledger.TOUCHED", 30)
+    monkeypatch.setattr("gpuyard.extender.precedence.outrank.MANY", 0)
     of, late = crowd(gpus=20), waiting("second-19", "second", age=5)
     of.put(*(waiting(f"more-{n}", "second", age=4) for n in range(31)))
     assert of.passes(late)

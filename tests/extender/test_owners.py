@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 import pytest
+from gpuyard.common.cluster.objects import PodOwner
+from gpuyard.common.cluster.owners import KINDS, PATIENCE
 from gpuyard.common.kube.changes import Batch, Change
 from gpuyard.common.kube.client import Client
 from gpuyard.engine.kube.gangs import LWS
 from gpuyard.extender.ledger import Phase
-from gpuyard.extender.objects import PodOwner
-from gpuyard.extender.owners import KINDS, PATIENCE
 
 from tests.extender.builders import Bench, Json, group, meta, node, pod, queue
 

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from gpuyard.engine.model import Promise, Shape
 from gpuyard.extender.config import ExtenderConfig
-from gpuyard.extender.wire import PREEMPTION, MetaPod, MetaVictims, PreemptAnswer
+from gpuyard.extender.http.wire import PREEMPTION, MetaPod, MetaVictims, PreemptAnswer
 
 from tests.extender.builders import Bench, Json, at_once, group, node, pod, queue
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 from gpuyard.engine.model import Promise, Shape
-from gpuyard.engine.promises import inherits
-from gpuyard.extender import promises
-from gpuyard.extender.space import Space
-from gpuyard.extender.wire import WireError
+from gpuyard.engine.rules.promises import inherits
+from gpuyard.extender.http.wire import WireError
+from gpuyard.extender.ledger import kept_room
+from gpuyard.extender.verbs.node_room import Space
 from msgspec.structs import replace
 
 from tests.extender.builders import Bench, Json, broken_call, group, node, pod, queue
@@ -162,7 +162,7 @@ def test_many_pods_and_promises_of_one_owner_are_matched_by_looking_at_each_once
         asked.append(1)
         return inherits(*question)
 
-    monkeypatch.setattr(promises, "inherits", counted)
+    monkeypatch.setattr(kept_room, "inherits", counted)
     pods = [of.ledger.entries[f"ns/new-{number}"].seen.pod for number in range(count)]
     assert len(of.ledger.promises.matched(pods)) == count
     assert len(asked) <= 3 * count

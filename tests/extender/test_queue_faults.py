@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from gpuyard.common.cluster import queue_faults
+from gpuyard.common.cluster.queue_faults import QueueFault, tell
 from gpuyard.common.kube.changes import Batch, Change
-from gpuyard.engine.accounts import Accounts
-from gpuyard.extender import queue_faults
-from gpuyard.extender.planner.queues import statuses
-from gpuyard.extender.queue_faults import QueueFault, tell
+from gpuyard.engine.rules.accounts import Accounts
+from gpuyard.extender.planner.tell.queue_status import statuses
 
 from tests.extender.builders import Bench, Json, node, pod, queue, typed
 

@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 from gpuyard.engine.model import Shape
-from gpuyard.engine.snapshot import Snapshot
-from gpuyard.extender.ranking import best, points
+from gpuyard.engine.model.snapshot import Snapshot
+from gpuyard.extender.verbs.ranking import best, points
 
 from tests.extender.builders import Bench, node, pod
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from gpuyard.common.cluster import pod_pb2 as wire
+from gpuyard.common.cluster.objects import Pod, PodSpec
+from gpuyard.common.cluster.reading import SHORT, JsonPods, read_pod
 from gpuyard.common.kube.protobuf import parsed
 from gpuyard.engine.kube.objects import NO_BYTES
-from gpuyard.extender import pod_pb2 as wire
-from gpuyard.extender.objects import Pod, PodSpec
-from gpuyard.extender.reading import SHORT, JsonPods, read_pod
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import aiohttp
 import pytest
-from gpuyard.extender.authentication import NO_TOKENS, Gate
-from gpuyard.extender.binding import Binder
-from gpuyard.extender.metrics import VerbMetrics
-from gpuyard.extender.server import INTERNAL, Server, Unavailable, Verb
-from gpuyard.extender.wire import (
+from gpuyard.extender.http.authentication import NO_TOKENS, Gate
+from gpuyard.extender.http.server import INTERNAL, Server, Unavailable, Verb
+from gpuyard.extender.http.wire import (
     BINDING,
     CANDIDATES,
     PREEMPTION,
@@ -22,6 +20,8 @@ from gpuyard.extender.wire import (
     FilterAnswer,
     PreemptAnswer,
 )
+from gpuyard.extender.metrics import VerbMetrics
+from gpuyard.extender.verbs.binding import Binder
 from prometheus_client import CollectorRegistry
 
 from tests.extender.builders import Bench, Json, anybody, node, pod, queue, typed

@@ -2,11 +2,11 @@
 
 import msgspec
 import pytest
+from gpuyard.common.cluster.objects import PodOwner
+from gpuyard.common.cluster.sighting import Sighting
+from gpuyard.common.cluster.translate import Translator
 from gpuyard.engine.kube.times import moment
-from gpuyard.engine.settings import Settings
-from gpuyard.extender.ledger import Sighting
-from gpuyard.extender.objects import PodOwner
-from gpuyard.extender.translate import Translator
+from gpuyard.engine.model.settings import Settings
 
 from tests.extender.builders import Json, group, pod, typed
 

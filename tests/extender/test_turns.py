@@ -4,7 +4,7 @@ import random
 
 import pytest
 from gpuyard.engine.model import GPU, Pod, Shape, Workload
-from gpuyard.extender.turns import AT_ONCE, Demand, Line, demand, sum_of
+from gpuyard.extender.precedence.waiting_line import AT_ONCE, Demand, Line, demand, sum_of
 
 
 def workload(name: str, queue: str = "q", priority: int = 50, created: int = 0) -> Workload:

@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 from gpuyard.engine.model import Promise
-from gpuyard.extender import wire
-from gpuyard.extender.arrivals import LONGEST_WAIT, PAUSE
 from gpuyard.extender.config import Consolidation, ExtenderConfig, Filter
+from gpuyard.extender.http import wire
+from gpuyard.extender.http.server import Unavailable
+from gpuyard.extender.http.wire import HostPriority, WireError
 from gpuyard.extender.ledger import IN_FLIGHT, NOT_SEEN_SENTENCE, NOT_SEEN_YET
-from gpuyard.extender.server import Unavailable
-from gpuyard.extender.wire import HostPriority, WireError
+from gpuyard.extender.ledger.arrivals import LONGEST_WAIT, PAUSE
 from msgspec.structs import replace
 
 from tests.extender.builders import Bench, at_once, call, group, node, pod, queue

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from gpuyard.common.http import MAX_BODY
-from gpuyard.engine.sentences import LONGEST_SENTENCE, LONGEST_TEXT
-from gpuyard.extender import wire
-from gpuyard.extender.wire import (
+from gpuyard.engine.explain.sentences import LONGEST_SENTENCE, LONGEST_TEXT
+from gpuyard.extender.http import wire
+from gpuyard.extender.http.wire import (
     BINDING,
     CANDIDATES,
     MOST_NAMES,

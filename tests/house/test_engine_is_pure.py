@@ -14,7 +14,7 @@ WORLD = {
     "time", "urllib", "uuid", "zoneinfo",
 }  # fmt: skip
 ALLOWED = (set(sys.stdlib_module_names) - WORLD) | {"msgspec", "__future__"}
-BY_HASH = "engine/gpuyard/engine/persistent.py calls hash"
+BY_HASH = "engine/gpuyard/engine/model/persistent.py calls hash"
 """Its entries lie by their hash; that nothing follows from it is shown in tests/engine/test_persistent.py."""
 
 OUTSIDE = {"open", "input", "print", "id", "hash", "float", "round"}

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from gpuyard.engine import sentences
+from gpuyard.engine.explain import sentences
 from gpuyard.engine.model import UNLIMITED, Amounts
-from gpuyard.engine.result import Action, Bind, Evict, Final, FinalState, Outcome, QueueShare
+from gpuyard.engine.model.results import Action, Bind, Evict, Final, FinalState, Outcome, QueueShare
 
 Json = dict[str, object]
 

@@ -10,10 +10,10 @@ from gpuyard.cli.looking import sifted
 from gpuyard.cli.overview import queue_of
 from gpuyard.cli.patient import Patient
 from gpuyard.cli.reading import read
-from gpuyard.engine.counting import UNUSED
 from gpuyard.engine.kube.workloads import SCHEDULERS
 from gpuyard.engine.model import GPU, UNLIMITED, Amounts, Pod
-from gpuyard.engine.snapshot import Snapshot
+from gpuyard.engine.model.counting import UNUSED
+from gpuyard.engine.model.snapshot import Snapshot
 
 READ = "queues and pods can be read"
 GOVERNED = "no pod bypasses the queues"

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 from gpuyard.cli.events import Kind, events, workload_of
-from gpuyard.engine.advice import PLACED
-from gpuyard.engine.result import FinalState, Outcome
-from gpuyard.engine.sentences import told
-from gpuyard.engine.snapshot import Snapshot
+from gpuyard.engine.explain.advice import PLACED
+from gpuyard.engine.explain.sentences import told
+from gpuyard.engine.model.results import FinalState, Outcome
+from gpuyard.engine.model.snapshot import Snapshot
 
 SERVED = PLACED | {FinalState.SUCCEEDED}
 """Who has ended well had its place."""

@@ -17,10 +17,10 @@ from gpuyard.cli.reading import read
 from gpuyard.common.kube.client import Client, Json
 from gpuyard.common.kube.errors import ApiError
 from gpuyard.common.kube.resources import PODS, QUEUES, Resource
-from gpuyard.engine.counting import UNUSED
 from gpuyard.engine.kube import quantity
 from gpuyard.engine.model import Amounts, State
-from gpuyard.engine.settings import Settings
+from gpuyard.engine.model.counting import UNUSED
+from gpuyard.engine.model.settings import Settings
 
 PATIENCE = 60.0
 """Seconds until the pods are taken to be counted whatever the Queues say."""

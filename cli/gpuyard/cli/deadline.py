@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from time import monotonic
 
-from gpuyard.engine.reporter import Silent
-from gpuyard.engine.result import Waiting
-from gpuyard.engine.settings import Phase
+from gpuyard.engine.model.reporter import Silent
+from gpuyard.engine.model.results import Waiting
+from gpuyard.engine.model.settings import Phase
 
 
 class TooLong(Exception):  # noqa: N818 - reads as what it says of the plan

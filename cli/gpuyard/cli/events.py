@@ -9,9 +9,9 @@ from enum import Enum
 from typing import NamedTuple
 
 from gpuyard.engine.model import Pod
-from gpuyard.engine.result import Action, Bind, Cycle, Evict, Nominate
-from gpuyard.engine.settings import Phase
-from gpuyard.engine.snapshot import Snapshot
+from gpuyard.engine.model.results import Action, Bind, Cycle, Evict, Nominate
+from gpuyard.engine.model.settings import Phase
+from gpuyard.engine.model.snapshot import Snapshot
 
 
 class Kind(Enum):

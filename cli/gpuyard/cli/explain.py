@@ -13,7 +13,7 @@ from gpuyard.cli.situation import Situation, glimpse_of, page_of, situation
 from gpuyard.common.formats import formatted, show
 from gpuyard.common.kube.client import Client, Json
 from gpuyard.common.kube.errors import AccessError, ApiError
-from gpuyard.engine.snapshot import Snapshot
+from gpuyard.engine.model.snapshot import Snapshot
 
 _POD = ("", "pod", "pods", "po")
 

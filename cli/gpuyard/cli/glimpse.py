@@ -14,12 +14,12 @@ from gpuyard.common.kube.client import Client, Json, Selector
 from gpuyard.common.kube.errors import ApiError
 from gpuyard.common.kube.events import reporter
 from gpuyard.common.kube.resources import PODS, Resource
+from gpuyard.engine.explain.sentences import is_ours
 from gpuyard.engine.kube.objects import Object
 from gpuyard.engine.kube.times import moment
 from gpuyard.engine.kube.verdicts import evictions_may_help
 from gpuyard.engine.kube.workloads import QUEUE, RUNAI_QUEUE
-from gpuyard.engine.result import Reason
-from gpuyard.engine.sentences import is_ours
+from gpuyard.engine.model.results import Reason
 
 EVENTS = Resource("v1", "events", "Event")
 """In the older API: that is the one which Kubernetes' own role `view` reads."""

@@ -9,12 +9,12 @@ from gpuyard.cli.deadline import Deadline, TooLong
 from gpuyard.cli.live import SOURCE, document, settings, survey
 from gpuyard.cli.reading import read
 from gpuyard.common.kube.client import Client, Json
-from gpuyard.engine.explain import Explanation, explain
+from gpuyard.engine.explain.pod import Explanation, explain
 from gpuyard.engine.kube.faults import Fault, Unreadable
-from gpuyard.engine.result import Outcome
-from gpuyard.engine.settings import Settings
-from gpuyard.engine.settle import settle
-from gpuyard.engine.snapshot import Snapshot
+from gpuyard.engine.model.results import Outcome
+from gpuyard.engine.model.settings import Settings
+from gpuyard.engine.model.snapshot import Snapshot
+from gpuyard.engine.search.settle import settle
 
 PATIENCE = 600
 """Seconds that the engine may think about one cluster."""

@@ -17,11 +17,11 @@ from gpuyard.cli.drawing import Page
 from gpuyard.cli.story import story
 from gpuyard.cli.table import table
 from gpuyard.cli.trace import document, trace
-from gpuyard.engine.explain import Explanation
+from gpuyard.engine.explain.pod import Explanation
 from gpuyard.engine.kube.faults import Fault
-from gpuyard.engine.result import Outcome
-from gpuyard.engine.settings import Settings
-from gpuyard.engine.snapshot import Snapshot
+from gpuyard.engine.model.results import Outcome
+from gpuyard.engine.model.settings import Settings
+from gpuyard.engine.model.snapshot import Snapshot
 
 
 class Planned(NamedTuple):

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 import msgspec
 from gpuyard.cli.answer import amounts, number
 from gpuyard.cli.drawing import GAP, Page, Section, drawn
+from gpuyard.engine.explain.sentences import told
 from gpuyard.engine.model import GPU, UNLIMITED, Node, Pod, Queue
-from gpuyard.engine.result import FinalState, Outcome
-from gpuyard.engine.sentences import told
-from gpuyard.engine.snapshot import Snapshot
+from gpuyard.engine.model.results import FinalState, Outcome
+from gpuyard.engine.model.snapshot import Snapshot
 
 Number = int | float
 ByResource = Mapping[str, Number]

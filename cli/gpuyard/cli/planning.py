@@ -12,14 +12,14 @@ from gpuyard.cli.checks import is_placed
 from gpuyard.cli.deadline import Deadline, TooLong
 from gpuyard.cli.output import PRINTERS, Planned, faulty
 from gpuyard.cli.reading import Read, read
-from gpuyard.engine.explain import Explanation, explain
+from gpuyard.engine.explain.pod import Explanation, explain
 from gpuyard.engine.kube.faults import Fault, Unreadable
 from gpuyard.engine.kube.times import moment
 from gpuyard.engine.model import SCALE
-from gpuyard.engine.result import Outcome
-from gpuyard.engine.settings import LIVE_KEYS, NO_HISTORY, PHASES, Phase, SettingError, Settings
-from gpuyard.engine.settle import settle
-from gpuyard.engine.snapshot import Snapshot
+from gpuyard.engine.model.results import Outcome
+from gpuyard.engine.model.settings import LIVE_KEYS, NO_HISTORY, PHASES, Phase, SettingError, Settings
+from gpuyard.engine.model.snapshot import Snapshot
+from gpuyard.engine.search.settle import settle
 from msgspec.structs import replace
 
 if TYPE_CHECKING:

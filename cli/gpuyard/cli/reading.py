@@ -12,8 +12,8 @@ from gpuyard.engine.kube.decode import Found, Harvest
 from gpuyard.engine.kube.faults import Unreadable
 from gpuyard.engine.kube.makers import Name, made
 from gpuyard.engine.kube.meta import meta_of, name_of, namespace_of
-from gpuyard.engine.settings import Settings
-from gpuyard.engine.snapshot import Snapshot
+from gpuyard.engine.model.settings import Settings
+from gpuyard.engine.model.snapshot import Snapshot
 
 
 class Read(NamedTuple):

@@ -15,7 +15,7 @@ from gpuyard.common.kube.client import Client, Json, Patch, Selector
 from gpuyard.common.kube.errors import ApiError
 from gpuyard.common.kube.resources import CONTROLLER_REVISIONS, NODES, PLANS, PODS, Resource
 from gpuyard.common.topology.cluster_node import ClusterNode
-from gpuyard.extender.planner.moving import OF_PLAN, Found, bring_back, is_genuine
+from gpuyard.extender.planner.act.moving import OF_PLAN, Found, bring_back, is_genuine
 from gpuyard.extender.planner.plans import Kept, Plan
 from gpuyard.extender.waker import POKE
 from gpuyard.gfd.owned import MANAGER, LabelledNode, body, owned

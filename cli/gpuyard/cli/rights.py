@@ -9,7 +9,7 @@ from gpuyard.cli.live import OWNERS, settings
 from gpuyard.cli.patient import ACCOUNT, DOCS, NAMESPACE, Patient
 from gpuyard.cli.schemas import CRDS
 from gpuyard.common.kube.resources import TOPOLOGIES, Resource
-from gpuyard.engine.settings import Settings
+from gpuyard.engine.model.settings import Settings
 
 GRANTED = "the extender has its rights"
 REVIEWS = Resource("authorization.k8s.io/v1", "subjectaccessreviews", "SubjectAccessReview")

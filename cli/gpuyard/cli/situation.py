@@ -10,14 +10,14 @@ from gpuyard.cli.drawing import Page, listed
 from gpuyard.cli.events import workload_of
 from gpuyard.cli.overview import ByResource, queue_of
 from gpuyard.cli.trace import details
-from gpuyard.engine.explain import Explanation
+from gpuyard.engine.explain.pod import Explanation
+from gpuyard.engine.explain.sentences import cause_in_words, is_ours, told
+from gpuyard.engine.explain.suggestions import advice_in_words
 from gpuyard.engine.kube.times import moment
 from gpuyard.engine.model import Pod, Promise, State
-from gpuyard.engine.promises import standing_places
-from gpuyard.engine.result import Bind, Clearing, Evict, Outcome, Reason, Waiting
-from gpuyard.engine.sentences import cause_in_words, is_ours, told
-from gpuyard.engine.snapshot import Snapshot
-from gpuyard.engine.suggestions import advice_in_words
+from gpuyard.engine.model.results import Bind, Clearing, Evict, Outcome, Reason, Waiting
+from gpuyard.engine.model.snapshot import Snapshot
+from gpuyard.engine.search.promised_places import standing_places
 
 Json = Mapping[str, Any]
 

@@ -8,11 +8,11 @@ from itertools import groupby
 from typing import NamedTuple
 
 from gpuyard.cli.events import Event, Kind, events, milligpus
+from gpuyard.engine.explain.sentences import amount, told
 from gpuyard.engine.model import GPU, Pod, State, Workload
-from gpuyard.engine.result import Outcome, Reason, Waiting
-from gpuyard.engine.sentences import amount, told
-from gpuyard.engine.settings import Phase
-from gpuyard.engine.snapshot import Snapshot
+from gpuyard.engine.model.results import Outcome, Reason, Waiting
+from gpuyard.engine.model.settings import Phase
+from gpuyard.engine.model.snapshot import Snapshot
 
 _PHASES: Mapping[Phase, str] = {
     "allocate": "allocation",

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from gpuyard.cli.deadline import Deadline, TooLong
 from gpuyard.cli.drawing import GAP, Page, Section, drawn, listed
 from gpuyard.cli.events import Event, Kind, events, milligpus, workload_of
-from gpuyard.engine.advice import advise
+from gpuyard.engine.explain.advice import advise
+from gpuyard.engine.explain.sentences import counted, thousandths, told
+from gpuyard.engine.explain.suggestions import advice_in_words
 from gpuyard.engine.model import UNLIMITED
-from gpuyard.engine.result import Outcome, QueueShare, Waiting
-from gpuyard.engine.sentences import counted, thousandths, told
-from gpuyard.engine.settings import Settings
-from gpuyard.engine.snapshot import Snapshot
-from gpuyard.engine.suggestions import advice_in_words
+from gpuyard.engine.model.results import Outcome, QueueShare, Waiting
+from gpuyard.engine.model.settings import Settings
+from gpuyard.engine.model.snapshot import Snapshot
 
 _COUNTED: Mapping[Kind, str] = {
     Kind.START: "start",

@@ -4,13 +4,13 @@ from collections.abc import Iterable
 
 from gpuyard.cli.answer import Json, amounts
 from gpuyard.cli.drawing import Page, Section, drawn, listed
-from gpuyard.engine.explain import Explanation, Gate, NodeWord, QueueStand
+from gpuyard.engine.explain.pod import Explanation, Gate, NodeWord, QueueStand
+from gpuyard.engine.explain.sentences import cause_in_words, thousandths, told
+from gpuyard.engine.explain.suggestions import advice_in_words
 from gpuyard.engine.model import UNLIMITED
-from gpuyard.engine.reporter import Step
-from gpuyard.engine.result import FinalState, Waiting
-from gpuyard.engine.sentences import cause_in_words, thousandths, told
-from gpuyard.engine.snapshot import Snapshot
-from gpuyard.engine.suggestions import advice_in_words
+from gpuyard.engine.model.reporter import Step
+from gpuyard.engine.model.results import FinalState, Waiting
+from gpuyard.engine.model.snapshot import Snapshot
 
 
 def trace(explanation: Explanation, snapshot: Snapshot, page: Page) -> str:

@@ -17,7 +17,7 @@ from typing import Generic, NoReturn, TypeVar
 import msgspec
 import yaml
 from gpuyard.common.shallow import ShallowLoader
-from gpuyard.engine.settings import duration
+from gpuyard.engine.model.settings import duration
 
 API_VERSION = "gpuyard.io/v1alpha1"
 

@@ -18,6 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpuyard.common.cluster.queue_faults import INVALID, tell
+from gpuyard.common.cluster.translate import Translator
 from gpuyard.common.http import LOOPBACK
 from gpuyard.common.kube.access import find_access
 from gpuyard.common.kube.client import Client
@@ -31,25 +33,23 @@ from gpuyard.common.metrics import CacheCollector, CertificateCollector, LeaseCo
 from gpuyard.common.process import Process
 from gpuyard.common.settings import Reloaded, SettingsError
 from gpuyard.common.tls import Identity
-from gpuyard.extender.authentication import NO_CERTIFICATES, Gate, Tokens
-from gpuyard.extender.binding import Binder
-from gpuyard.extender.changed import PAGE, ChangedPodsCollector
+from gpuyard.extender.changed_pods import PAGE, ChangedPodsCollector
 from gpuyard.extender.config import ExtenderConfig
-from gpuyard.extender.feed import Feed
+from gpuyard.extender.http.authentication import NO_CERTIFICATES, Gate, Tokens
+from gpuyard.extender.http.server import Server, Unavailable, Verb
+from gpuyard.extender.http.wire import BINDING, CANDIDATES, PREEMPTION, BindAnswer, FilterAnswer, PreemptAnswer
 from gpuyard.extender.leadership import LEASE, take_label
 from gpuyard.extender.ledger import Ledger
+from gpuyard.extender.ledger.feed import Feed
 from gpuyard.extender.metrics import LedgerCollector, UnreadableCollector, VerbMetrics
-from gpuyard.extender.planner.capacity import Capacity, keep_watch
+from gpuyard.extender.planner.decide.stepping import drain
+from gpuyard.extender.planner.look.capacity import Capacity, keep_watch
 from gpuyard.extender.planner.loop import Planner
 from gpuyard.extender.planner.metrics import PlannerMetrics
-from gpuyard.extender.planner.stepping import drain
-from gpuyard.extender.planner.telling import REASONS
-from gpuyard.extender.queue_faults import INVALID, tell
-from gpuyard.extender.server import Server, Unavailable, Verb
-from gpuyard.extender.translate import Translator
-from gpuyard.extender.verbs import Verbs
+from gpuyard.extender.planner.tell.pod_events import REASONS
+from gpuyard.extender.verbs.binding import Binder
+from gpuyard.extender.verbs.verbs import Verbs
 from gpuyard.extender.waker import Waker
-from gpuyard.extender.wire import BINDING, CANDIDATES, PREEMPTION, BindAnswer, FilterAnswer, PreemptAnswer
 
 if TYPE_CHECKING:
     import ssl

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import msgspec
 from gpuyard.common.settings import Seconds, Span, Strict
 from gpuyard.engine.model import SCALE
-from gpuyard.engine.settings import Settings
+from gpuyard.engine.model.settings import Settings
 
 VOLUME_TTL = 660
 """Seconds that kube-scheduler may wait for a pod's volumes before it binds the pod or gives up."""

@@ -14,15 +14,15 @@ from gpuyard.common.kube.client import Client
 from gpuyard.common.kube.errors import ApiError, KubeError
 from gpuyard.common.kube.resources import PODS
 from gpuyard.common.logs import get_logger
-from gpuyard.engine.gates import governs
 from gpuyard.engine.model import Pod, State
-from gpuyard.engine.result import Reason
-from gpuyard.engine.settings import Settings
-from gpuyard.engine.snapshot import Snapshot
-from gpuyard.extender.gatekeeper import Gatekeeper
+from gpuyard.engine.model.results import Reason
+from gpuyard.engine.model.settings import Settings
+from gpuyard.engine.model.snapshot import Snapshot
+from gpuyard.engine.rules.gates import governs
 from gpuyard.extender.ledger import NOT_SEEN_YET, Ledger
-from gpuyard.extender.ranking import best
-from gpuyard.extender.space import Space
+from gpuyard.extender.ledger.gate_check import Gatekeeper
+from gpuyard.extender.verbs.node_room import Space
+from gpuyard.extender.verbs.ranking import best
 from msgspec.structs import replace
 
 POKE = "gpuyard.io/poke"

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from gpuyard.engine.kube.assemble import assemble
 from gpuyard.engine.model import MOST_LEVELS, SCALE, Amounts, Gang, State
-from gpuyard.engine.promises import nominations
-from gpuyard.engine.settings import Settings
+from gpuyard.engine.model.settings import Settings
+from gpuyard.engine.rules.promises import nominations
 
 from tests.engine.kube.written import (
     MORNING,

@@ -7,7 +7,7 @@ from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.assemble import Reading, assemble
 from gpuyard.engine.kube.decode import Harvest
 from gpuyard.engine.kube.faults import Unreadable
-from gpuyard.engine.settings import Settings
+from gpuyard.engine.model.settings import Settings
 
 Json = dict[str, Any]
 T = TypeVar("T", bound=objects.Object)

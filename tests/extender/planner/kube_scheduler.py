@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple, Protocol
 
 import msgspec
-from gpuyard.extender.verbs import Verbs
-from gpuyard.extender.wire import CANDIDATES, PREEMPTION, Candidates
+from gpuyard.extender.http.wire import CANDIDATES, PREEMPTION, Candidates
+from gpuyard.extender.verbs.verbs import Verbs
 
 from tests.extender.builders import Json, at_once
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 from gpuyard.common.kube.client import Patch
 from gpuyard.engine.kube.times import written
-from gpuyard.extender.binding import Binder
 from gpuyard.extender.config import ExtenderConfig
-from gpuyard.extender.planner.capacity import Capacity
+from gpuyard.extender.http.wire import BINDING
+from gpuyard.extender.planner.decide.refusals import FORGET
+from gpuyard.extender.planner.look.capacity import Capacity
 from gpuyard.extender.planner.loop import Planner
 from gpuyard.extender.planner.metrics import PlannerMetrics
-from gpuyard.extender.planner.refusals import FORGET
+from gpuyard.extender.verbs.binding import Binder
 from gpuyard.extender.waker import Waker
-from gpuyard.extender.wire import BINDING
 from prometheus_client import CollectorRegistry
 
 from tests.extender.builders import Bench, Json

@@ -11,10 +11,10 @@ import msgspec
 from gpuyard.engine.kube.assemble import assemble
 from gpuyard.engine.kube.decode import Harvest
 from gpuyard.engine.kube.times import written
-from gpuyard.engine.result import FinalState, Outcome
-from gpuyard.engine.settings import Settings
-from gpuyard.engine.settle import settle
-from gpuyard.engine.snapshot import Snapshot
+from gpuyard.engine.model.results import FinalState, Outcome
+from gpuyard.engine.model.settings import Settings
+from gpuyard.engine.model.snapshot import Snapshot
+from gpuyard.engine.search.settle import settle
 
 from tests.extender.builders import Json, meta, node, pod, topology
 

@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING, cast
 
-from gpuyard.extender.outrank import Outrank
-from gpuyard.extender.planner.capacity import Capacity
+from gpuyard.extender.planner.look.capacity import Capacity
 from gpuyard.extender.planner.loop import Planner
 from gpuyard.extender.planner.metrics import PlannerMetrics
+from gpuyard.extender.precedence.outrank import Outrank
 from prometheus_client import CollectorRegistry
 
 from tests.extender.builders import Bench, Json, pod

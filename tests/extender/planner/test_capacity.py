@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 from gpuyard.engine.model import Node, Pod, Shape, State
-from gpuyard.engine.snapshot import Snapshot
-from gpuyard.extender.planner import capacity as module
-from gpuyard.extender.planner.capacity import Capacity, keep_watch
+from gpuyard.engine.model.snapshot import Snapshot
+from gpuyard.extender.planner.look import capacity as module
+from gpuyard.extender.planner.look.capacity import Capacity, keep_watch
 
 GRACE = 300
 

@@ -2,7 +2,7 @@
 
 import pytest
 from gpuyard.engine.model import Pod, Promise, Shape
-from gpuyard.extender.planner.checking import has_room, still_holds
+from gpuyard.extender.planner.decide.recheck import has_room, still_holds
 from gpuyard.extender.planner.plans import Place, Plan
 from msgspec.structs import replace
 

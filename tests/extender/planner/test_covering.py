@@ -3,12 +3,12 @@
 from random import Random
 
 import pytest
+from gpuyard.common.cluster.budget_index import BudgetIndex
 from gpuyard.engine.kube.others import budget as read
 from gpuyard.engine.kube.others import rule
 from gpuyard.engine.model import Budget, Pod, State
-from gpuyard.engine.persistent import PersistentMap
-from gpuyard.extender.budget_index import BudgetIndex
-from gpuyard.extender.planner.covering import CoveredPods
+from gpuyard.engine.model.persistent import PersistentMap
+from gpuyard.extender.planner.look.covered_pods import CoveredPods
 from msgspec.structs import replace
 
 from tests.engine.work import most_calls

@@ -7,10 +7,10 @@ import msgspec
 import pytest
 from gpuyard.common.kube.errors import UnreachableError
 from gpuyard.engine.model import Pod, Shape, State
-from gpuyard.engine.scratch import is_stuck
-from gpuyard.extender.planner.execution import DELAYS, PATIENCE, Executor, Run, Terms, World
+from gpuyard.engine.placing.scratch import is_stuck
+from gpuyard.extender.planner.act.execution import DELAYS, PATIENCE, Executor, Run, Terms, World
+from gpuyard.extender.planner.act.moving import digest
 from gpuyard.extender.planner.metrics import PlannerMetrics
-from gpuyard.extender.planner.moving import digest
 from gpuyard.extender.planner.plans import Place, Plan
 from gpuyard.extender.planner.store import Store
 from msgspec.structs import replace
@@ -21,7 +21,7 @@ from tests.extender.planner.builders import BUSY, NOT_FOUND, Api, error, place, 
 if TYPE_CHECKING:
     from gpuyard.common.kube.client import Client
     from gpuyard.extender.planner.plans import Victim
-    from gpuyard.extender.planner.telling import Teller
+    from gpuyard.extender.planner.tell.pod_events import Teller
 
 TTL = 300
 PLANS = "/apis/gpuyard.io/v1alpha1/plans"

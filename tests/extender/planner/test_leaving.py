@@ -2,7 +2,7 @@
 
 import pytest
 from gpuyard.engine.model import STUCK_AFTER, Pod, Shape, State
-from gpuyard.extender.planner.leaving import Leaving
+from gpuyard.extender.planner.look.overdue import Leaving
 
 TODAY = 1_800_000_000
 HOUR = 3600

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import pytest
 from gpuyard.engine.model import UNLIMITED
-from gpuyard.engine.result import Evict, FinalState, Outcome
+from gpuyard.engine.model.results import Evict, FinalState, Outcome
 from gpuyard.extender.config import ExtenderConfig
 
 from tests.extender.planner.live_cluster import LiveCluster

@@ -11,8 +11,8 @@ from gpuyard.engine.model import Promise
 from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.config import Planner as PlannerConfig
 from gpuyard.extender.planner import loop
-from gpuyard.extender.planner.inheriting import REFUSED_AFTER, SHUT_AFTER, TELL_AGAIN
-from gpuyard.extender.planner.waiting import AGAIN
+from gpuyard.extender.planner.act.claimants import REFUSED_AFTER, SHUT_AFTER, TELL_AGAIN
+from gpuyard.extender.planner.tell.wait_reasons import AGAIN
 
 from tests.extender.builders import Json, node, pod, queue
 from tests.extender.planner.builders import BUSY, TWO_BUDGETS, error
@@ -402,8 +402,8 @@ async def test_a_new_leader_goes_on_where_the_last_one_stopped(stage: Stage) -> 
 
 def next_status(stage: Stage) -> str:
     """Where the status of the next plan will be written: names are made of what is decided, and when."""
-    from gpuyard.engine.plan import Cycle  # noqa: PLC0415
-    from gpuyard.extender.planner.deciding import decided  # noqa: PLC0415
+    from gpuyard.engine.search.cycle import Cycle  # noqa: PLC0415
+    from gpuyard.extender.planner.decide.new_plans import decided  # noqa: PLC0415
 
     cycle = Cycle(stage.bench.ledger.snapshot.at(int(stage.bench.today) + 1), stage.bench.config.engine)
     cycle.run()

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from gpuyard.common.kube.errors import ApiError
-from gpuyard.extender.planner.moving import (
+from gpuyard.extender.planner.act.moving import (
     MOVED_FROM,
     Found,
     MovesAreOffError,

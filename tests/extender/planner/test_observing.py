@@ -2,11 +2,11 @@
 
 import pytest
 from gpuyard.engine.model import Promise, Shape, State
-from gpuyard.engine.plan import Cycle
-from gpuyard.engine.settings import NO_HISTORY
+from gpuyard.engine.model.settings import NO_HISTORY
+from gpuyard.engine.search.cycle import Cycle
 from gpuyard.extender.config import ExtenderConfig, Fairshare
-from gpuyard.extender.planner.capacity import Capacity
-from gpuyard.extender.planner.observing import Observer
+from gpuyard.extender.planner.look.capacity import Capacity
+from gpuyard.extender.planner.look.observer import Observer
 from structlog.testing import capture_logs
 
 from tests.extender.builders import Bench, Json, node, pod, queue

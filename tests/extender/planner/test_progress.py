@@ -2,9 +2,9 @@
 
 import pytest
 from gpuyard.engine.model import Pod, Shape, State
-from gpuyard.engine.scratch import is_stuck
+from gpuyard.engine.placing.scratch import is_stuck
+from gpuyard.extender.planner.look.progress import NONE_TAKEN, Progress, Taken, progress
 from gpuyard.extender.planner.plans import Plan
-from gpuyard.extender.planner.progress import NONE_TAKEN, Progress, Taken, progress
 from msgspec.structs import replace
 
 from tests.extender.planner.builders import known, place, plan, victim

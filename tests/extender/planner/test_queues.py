@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 from gpuyard.common.kube.errors import ApiError
-from gpuyard.engine.accounts import Accounts
 from gpuyard.engine.model import SCALE, Amounts
-from gpuyard.extender.planner.queues import QueueWriter, quantities, statuses
+from gpuyard.engine.rules.accounts import Accounts
+from gpuyard.extender.planner.tell.queue_status import QueueWriter, quantities, statuses
 
 from tests.extender.builders import Bench, node, pod, queue
 from tests.extender.planner.builders import Api, Json, error

@@ -5,10 +5,10 @@ import gc
 from collections.abc import Callable, Generator
 
 import pytest
-from gpuyard.engine.plan import Cycle
-from gpuyard.engine.settings import Settings
-from gpuyard.extender.planner import stepping
-from gpuyard.extender.planner.stepping import PATIENCE, SLICE, TURNS, computed, drain
+from gpuyard.engine.model.settings import Settings
+from gpuyard.engine.search.cycle import Cycle
+from gpuyard.extender.planner.decide import stepping
+from gpuyard.extender.planner.decide.stepping import PATIENCE, SLICE, TURNS, computed, drain
 
 from tests.engine.builders import yard
 

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 import pytest
 from gpuyard.engine.model import Pod, Shape
-from gpuyard.engine.result import Bound, Facts, Gap, NoQueue, Reason, Share, Waiting
+from gpuyard.engine.model.results import Bound, Facts, Gap, NoQueue, Reason, Share, Waiting
 from gpuyard.extender.planner.plans import Event
-from gpuyard.extender.planner.telling import REASONS, Teller
+from gpuyard.extender.planner.tell.pod_events import REASONS, Teller
 
 from tests.extender.planner.builders import place, plan, victim
 

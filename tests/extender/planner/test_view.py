@@ -1,8 +1,8 @@
 """What is under way counts as if it were done."""
 
 from gpuyard.engine.model import Budget, Gang, Node, Offer, Pod, Promise, Shape, State, Workload
-from gpuyard.engine.snapshot import Snapshot
-from gpuyard.extender.planner.view import UnderWay, view
+from gpuyard.engine.model.snapshot import Snapshot
+from gpuyard.extender.planner.look.view import UnderWay, view
 
 NOW = 1_800_000_000
 ONE = Shape(gpus=1)

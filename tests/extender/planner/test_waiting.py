@@ -3,15 +3,15 @@
 from typing import TYPE_CHECKING, cast
 
 from gpuyard.engine.model import Pod
-from gpuyard.engine.plan import Cycle
-from gpuyard.engine.result import Waiting
-from gpuyard.engine.settings import Settings
-from gpuyard.extender.planner.waiting import A_MINUTE, AGAIN, BUDGET, MANY, WaitingRoom
+from gpuyard.engine.model.results import Waiting
+from gpuyard.engine.model.settings import Settings
+from gpuyard.engine.search.cycle import Cycle
+from gpuyard.extender.planner.tell.wait_reasons import A_MINUTE, AGAIN, BUDGET, MANY, WaitingRoom
 
 from tests.extender.builders import Bench, Json, node, pod, queue
 
 if TYPE_CHECKING:
-    from gpuyard.extender.planner.telling import Teller
+    from gpuyard.extender.planner.tell.pod_events import Teller
 
 BY_DEFAULT = Settings()
 STRICT = Settings(pods_without_queue="refuse")

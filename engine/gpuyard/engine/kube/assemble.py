@@ -35,8 +35,8 @@ from gpuyard.engine.kube.workloads import (
     workload,
     workload_key,
 )
-from gpuyard.engine.settings import Settings
-from gpuyard.engine.snapshot import Snapshot
+from gpuyard.engine.model.settings import Settings
+from gpuyard.engine.model.snapshot import Snapshot
 from msgspec.structs import replace
 
 T = TypeVar("T", bound=objects.Object)

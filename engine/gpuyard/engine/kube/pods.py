@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 import msgspec
-from gpuyard.engine.constraints import whole_number
 from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.faults import Complain, ignore
 from gpuyard.engine.kube.meta import NO_META, bounded, meta_of, read
@@ -21,6 +20,7 @@ from gpuyard.engine.kube.quantity import count
 from gpuyard.engine.kube.shapes import shape
 from gpuyard.engine.kube.times import moment
 from gpuyard.engine.model import HOLDING, NO_LABELS, Labels, Pod, Shape, State
+from gpuyard.engine.model.constraints import whole_number
 
 GPU_GROUP = "runai-gpu-group"
 """Label of the shared GPU a pod stands on; on several GPUs `runai-gpu-group/NAME` each."""

@@ -6,7 +6,7 @@ from gpuyard.engine.kube import objects, quantity
 from gpuyard.engine.kube.faults import Complain
 from gpuyard.engine.kube.meta import created, name_of, notes_of, read
 from gpuyard.engine.model import RESOURCES, SCALE, UNLIMITED, Amounts, Queue
-from gpuyard.engine.settings import duration
+from gpuyard.engine.model.settings import duration
 
 DIGITS = {"gpu": 3, "cpu": 0, "memory": 6}
 """Powers of ten between the unit of a Queue and that of the engine."""

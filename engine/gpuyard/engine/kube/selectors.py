@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 
 import msgspec
-from gpuyard.engine.constraints import whole_number
 from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.faults import Complain
 from gpuyard.engine.kube.meta import explained
 from gpuyard.engine.model import NodeTerm, PodTerm, PreferredNodes, Requirement, Toleration
+from gpuyard.engine.model.constraints import whole_number
 
 NOTHING = Requirement("", "In")
 """A requirement that nothing meets."""

@@ -26,7 +26,7 @@ from gpuyard.engine.kube.meta import (
 )
 from gpuyard.engine.kube.times import moment
 from gpuyard.engine.model import ALONE, NO_LABELS, Gang, Workload
-from gpuyard.engine.settings import duration
+from gpuyard.engine.model.settings import duration
 from msgspec.structs import replace
 
 A = TypeVar("A")

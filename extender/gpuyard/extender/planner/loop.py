@@ -15,35 +15,36 @@ from http import HTTPStatus
 from types import MappingProxyType
 from typing import NoReturn
 
+from gpuyard.common.cluster.sighting import Sighting
+from gpuyard.common.cluster.translate import Translator
 from gpuyard.common.kube.client import Client, Json
 from gpuyard.common.kube.errors import ApiError, KubeError
 from gpuyard.common.kube.events import Recorder
 from gpuyard.common.logs import get_logger
-from gpuyard.engine.accounts import Accounts
 from gpuyard.engine.kube.times import moment
 from gpuyard.engine.kube.verdicts import evictions_may_help
 from gpuyard.engine.model import GPU, Pod, Promise
-from gpuyard.engine.plan import Cycle
-from gpuyard.engine.snapshot import Snapshot
+from gpuyard.engine.model.snapshot import Snapshot
+from gpuyard.engine.rules.accounts import Accounts
+from gpuyard.engine.search.cycle import Cycle
 from gpuyard.extender.config import ExtenderConfig
-from gpuyard.extender.ledger import Ledger, Phase, Sighting
-from gpuyard.extender.outrank import Outrank, is_scarce
-from gpuyard.extender.planner.capacity import Capacity
-from gpuyard.extender.planner.checking import has_room, still_holds
-from gpuyard.extender.planner.deciding import decided
-from gpuyard.extender.planner.execution import Executor, Run, Terms, World
-from gpuyard.extender.planner.inheriting import Heirs
+from gpuyard.extender.ledger import Ledger, Phase
+from gpuyard.extender.planner.act.claimants import Heirs
+from gpuyard.extender.planner.act.execution import Executor, Run, Terms, World
+from gpuyard.extender.planner.decide.new_plans import decided
+from gpuyard.extender.planner.decide.recheck import has_room, still_holds
+from gpuyard.extender.planner.decide.refusals import recall
+from gpuyard.extender.planner.decide.stepping import computed, drain, give_way
+from gpuyard.extender.planner.look.capacity import Capacity
+from gpuyard.extender.planner.look.observer import Observer
+from gpuyard.extender.planner.look.progress import SeenPods
 from gpuyard.extender.planner.metrics import PlannerMetrics
-from gpuyard.extender.planner.observing import Observer
 from gpuyard.extender.planner.plans import Place, Plan, promise
-from gpuyard.extender.planner.progress import SeenPods
-from gpuyard.extender.planner.queues import QueueWriter, statuses
-from gpuyard.extender.planner.refusals import recall
-from gpuyard.extender.planner.stepping import computed, drain, give_way
 from gpuyard.extender.planner.store import Store
-from gpuyard.extender.planner.telling import Teller
-from gpuyard.extender.planner.waiting import WaitingRoom
-from gpuyard.extender.translate import Translator
+from gpuyard.extender.planner.tell.pod_events import Teller
+from gpuyard.extender.planner.tell.queue_status import QueueWriter, statuses
+from gpuyard.extender.planner.tell.wait_reasons import WaitingRoom
+from gpuyard.extender.precedence.outrank import Outrank, is_scarce
 
 log = get_logger()
 

@@ -3,7 +3,7 @@
 from itertools import product
 from typing import get_args
 
-from gpuyard.engine.settings import Phase
+from gpuyard.engine.model.settings import Phase
 from gpuyard.extender.planner.plans import State
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 

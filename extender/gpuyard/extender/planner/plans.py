@@ -13,8 +13,8 @@ from enum import StrEnum
 
 import msgspec
 from gpuyard.common.kube.objects import Meta
+from gpuyard.engine.explain.sentences import LONGEST_TEXT, shortened
 from gpuyard.engine.model import Promise, Shape
-from gpuyard.engine.sentences import LONGEST_TEXT, shortened
 
 
 class State(StrEnum):

@@ -1,0 +1,1 @@
+"""What `explain`, `top` and the advice say, as values and in words."""

@@ -1,0 +1,1 @@
+"""The cycle: who starts, who is evicted or moved for whom, and why the others wait. Start at `cycle`."""

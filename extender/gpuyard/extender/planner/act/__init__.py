@@ -1,0 +1,1 @@
+"""How a plan is carried out: evictions, moves, and those for whom room is kept."""

@@ -1,0 +1,1 @@
+"""What users are told: Events, the status of queues, why pods wait."""

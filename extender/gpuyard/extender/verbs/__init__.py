@@ -1,0 +1,1 @@
+"""The answers to kube-scheduler: `filter`, `prioritize`, `preempt` and `bind`."""
