@@ -22,9 +22,9 @@ from gpuyard.common import http
 from gpuyard.common.http import listening
 from gpuyard.engine.model.settings import Settings
 from gpuyard.engine.search.cycle import Cycle
+from gpuyard.extender.http.metrics import VerbMetrics
 from gpuyard.extender.http.server import Server, Verb
 from gpuyard.extender.http.wire import CANDIDATES, Candidates, FilterAnswer
-from gpuyard.extender.metrics import VerbMetrics
 from gpuyard.extender.planner.decide.stepping import computed
 from prometheus_client import CollectorRegistry
 

@@ -18,9 +18,10 @@ from typing import cast
 
 from gpuyard.common.http import listening, operations
 from gpuyard.common.metrics import new_registry
+from gpuyard.extender.http.metrics import VerbMetrics
 from gpuyard.extender.http.server import Server, Verb
 from gpuyard.extender.http.wire import CANDIDATES, Candidates, FilterAnswer
-from gpuyard.extender.metrics import LedgerCollector, VerbMetrics
+from gpuyard.extender.ledger.metrics import LedgerCollector
 from gpuyard.extender.planner.metrics import PlannerMetrics
 
 from benchmarks.measure import Figure, at_most

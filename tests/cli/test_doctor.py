@@ -12,10 +12,10 @@ from gpuyard.cli import alterations, bypass, callers, scraping, wiring
 from gpuyard.cli.findings import Finding
 from gpuyard.cli.patient import Patient, examined
 from gpuyard.common import tokens
+from gpuyard.common.cluster.changed_pods import PAGE, ChangedPods
 from gpuyard.common.kube.access import Access
 from gpuyard.common.kube.client import Client
 from gpuyard.common.kube.errors import UnreachableError
-from gpuyard.extender.changed_pods import PAGE, ChangedPods
 
 from tests.cli.cluster import cluster
 from tests.cli.serving import serving

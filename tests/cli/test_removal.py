@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 from gpuyard.cli.removal import LET_GO_WITHIN, Removal
+from gpuyard.common.effects.move import OF_PLAN, digest
 from gpuyard.common.kube.client import Patch
 from gpuyard.common.kube.resources import CONTROLLER_REVISIONS, PLANS, Address
-from gpuyard.extender.planner.act.moving import OF_PLAN, digest
-from gpuyard.extender.planner.plans import Kept
+from gpuyard.common.plans.plan import Kept
 
 from tests.extender.planner.builders import Api, Json, error, plan, victim
 

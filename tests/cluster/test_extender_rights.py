@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 import yaml
 from gpuyard.common.kube.resources import PLANS
-from gpuyard.extender.planner.store import HISTORY
+from gpuyard.common.plans.store import HISTORY
 from gpuyard.sandbox import down, files, ports, processes
 from gpuyard.sandbox.demo.stage import EXTENDER, extender_port, manifests, set_up
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from gpuyard.common.effects import move
+from gpuyard.common.extender_config import ExtenderConfig
 from gpuyard.common.settings import parse
-from gpuyard.extender.config import ExtenderConfig
-from gpuyard.extender.planner.act import moving
 from gpuyard.sandbox import Cluster, SandboxError, Spec, down, rendering, up
 from gpuyard.sandbox.folders import Folders
 from gpuyard.sandbox.progress import Progress
@@ -223,7 +223,7 @@ def test_bare_pods_are_moved_once_the_document_is_followed(installed: Cluster, t
     with pytest.raises(SandboxError):
         installed.kubectl(*may)
     section = "What an intruder in the extender's pod could do"
-    [settings] = [block for block in blocks(DOCS / "security.md") if block.file == "moving.yaml"]
+    [settings] = [block for block in blocks(DOCS / "security.md") if block.file == "move.yaml"]
     (tmp_path / settings.file).write_text(settings.text)
     for line in typed_in(DOCS / "security.md", section):
         here = line.replace("manifests/", f"{MANIFESTS}/").replace(settings.file, str(tmp_path / settings.file))
@@ -324,7 +324,7 @@ def test_the_mock_alone_goes_with_all_it_left_on_nodes_and_nothing_else(used: Cl
 
 def keep(cluster: Cluster, name: str, data: object) -> dict[str, Any]:
     """A ControllerRevision as the planner makes one; users may make it, too."""
-    meta = {"name": f"gpuyard-move-{name}", "namespace": "quickstart", "labels": {moving.OF_PLAN: "a-plan"}}
+    meta = {"name": f"gpuyard-move-{name}", "namespace": "quickstart", "labels": {move.OF_PLAN: "a-plan"}}
     kept = {"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": meta, "revision": 1, "data": data}
     made = cluster.kubectl("create", "-o", "json", "-f", "-", stdin=json.dumps(kept))
     return json.loads(made)  # type: ignore[no-any-return]
@@ -333,9 +333,9 @@ def keep(cluster: Cluster, name: str, data: object) -> dict[str, Any]:
 def begin_a_move(cluster: Cluster, name: str) -> dict[str, Any]:
     """What the planner does with a bare pod: keep its spec, let a plan say what is kept, and evict it."""
     pod = get(cluster, "pod", name, "-n", "quickstart")
-    revision = keep(cluster, name, moving.made_anew(pod))
+    revision = keep(cluster, name, move.made_anew(pod))
     uid = pod["metadata"]["uid"]
-    kept = {"uid": uid, "revision": revision["metadata"]["uid"], "digest": moving.digest(revision["data"])}
+    kept = {"uid": uid, "revision": revision["metadata"]["uid"], "digest": move.digest(revision["data"])}
     victim = {"pod": f"quickstart/{name}", "uid": uid, "node": "node-1"}
     plan = {"apiVersion": "gpuyard.io/v1alpha1", "kind": "Plan", "metadata": {"name": f"move-{name}"}}
     spec = {"phase": "consolidate", "evictions": [victim]}

@@ -11,8 +11,8 @@ import click
 import pytest
 import yaml
 from gpuyard.cli.main import gpuyard
+from gpuyard.common.extender_config import ExtenderConfig
 from gpuyard.engine.model.results import Reason
-from gpuyard.extender.config import ExtenderConfig
 
 from tests.documents import manual
 from tests.documents.blocks import (

@@ -16,8 +16,8 @@ from gpuyard.common.cluster.objects import (
     Topology,
 )
 from gpuyard.common.cluster.translate import Translator
+from gpuyard.common.extender_config import ExtenderConfig
 from gpuyard.common.kube.changes import Batch, Change
-from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.http.authentication import Gate
 from gpuyard.extender.http.server import Unavailable
 from gpuyard.extender.http.wire import CANDIDATES, PREEMPTION, Candidates, FilterAnswer, PreemptAnswer

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from gpuyard.extender.http.authentication import Gate
 from gpuyard.extender.http.connection import Reply, Route
+from gpuyard.extender.http.metrics import VerbMetrics
 from gpuyard.extender.http.server import Server
-from gpuyard.extender.metrics import VerbMetrics
 from prometheus_client import CollectorRegistry
 
 if TYPE_CHECKING:
-    from gpuyard.extender.config import Authentication
+    from gpuyard.common.extender_config import Authentication
 
 LIMIT = 1000
 

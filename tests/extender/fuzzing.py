@@ -14,10 +14,10 @@ import msgspec
 from gpuyard.common.kube.errors import ApiError
 from gpuyard.common.kube.resources import Address
 from gpuyard.engine.model import Promise, Shape
+from gpuyard.extender.http.metrics import VerbMetrics
 from gpuyard.extender.http.server import INTERNAL, Server, Verb
 from gpuyard.extender.http.wire import BINDING, CANDIDATES, PREEMPTION, BindAnswer, FilterAnswer, PreemptAnswer
 from gpuyard.extender.ledger import Entry, Ledger
-from gpuyard.extender.metrics import VerbMetrics
 from gpuyard.extender.verbs.binding import Binder
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs

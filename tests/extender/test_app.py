@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import aiohttp
 import pytest
+from gpuyard.common.extender_config import ExtenderConfig
 from gpuyard.common.kube.changes import Batch, Change
 from gpuyard.extender import app
 from gpuyard.extender.app import CUT_OFF, STARTING, Extender, Options
-from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.ledger import Phase
 from prometheus_client import CollectorRegistry
 

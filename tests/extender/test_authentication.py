@@ -22,7 +22,7 @@ from gpuyard.extender.http.authentication import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gpuyard.extender.config import Authentication
+    from gpuyard.common.extender_config import Authentication
 
 ONE, TWO, THREE = "one" * 8, "two" * 8, "three" * 8
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 import pytest
+from gpuyard.common.extender_config import ExtenderConfig
 from gpuyard.common.kube.errors import ApiError, KubeError, UnreachableError
 from gpuyard.common.kube.resources import Address
-from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.http.server import Unavailable
 from gpuyard.extender.http.wire import BINDING, Binding
 from gpuyard.extender.ledger import NOT_SEEN_SENTENCE

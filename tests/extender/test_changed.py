@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from gpuyard.extender.changed_pods import NAMED, ChangedPods, ChangedPodsCollector
+from gpuyard.common.cluster.changed_pods import NAMED, ChangedPods, ChangedPodsCollector
 from prometheus_client import CollectorRegistry, generate_latest
 
 Altered = dict[str, tuple[str, ...]]

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
+from gpuyard.common.extender_config import VOLUME_TTL, ExtenderConfig
 from gpuyard.common.settings import SettingsError, parse
 from gpuyard.engine.model.settings import Settings
-from gpuyard.extender.config import VOLUME_TTL, ExtenderConfig
 
 HEAD = "apiVersion: gpuyard.io/v1alpha1\nkind: ExtenderConfig\n"
 

@@ -4,7 +4,8 @@ import re
 from pathlib import Path
 
 from gpuyard.engine.model.results import Reason
-from gpuyard.extender.metrics import LedgerCollector, VerbMetrics
+from gpuyard.extender.http.metrics import VerbMetrics
+from gpuyard.extender.ledger.metrics import LedgerCollector
 from gpuyard.extender.planner.metrics import PlannerMetrics
 from gpuyard.extender.verbs.verbs import UNREADABLE
 from prometheus_client import CollectorRegistry

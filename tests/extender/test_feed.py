@@ -3,10 +3,10 @@
 import itertools
 
 from gpuyard.common.cluster.objects import OwnerMeta, PodOwner
+from gpuyard.common.extender_config import ExtenderConfig
 from gpuyard.common.kube.changes import Batch, Change
 from gpuyard.common.kube.client import Client
 from gpuyard.engine.kube.objects import Notes
-from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.ledger import Phase
 
 from tests.extender.builders import Bench, Json, group, node, pod, queue, typed

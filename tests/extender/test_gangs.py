@@ -1,7 +1,7 @@
 """Gangs start whole: nobody before all who are needed have been offered nodes, and then each on a node of its own."""
 
 import pytest
-from gpuyard.extender.config import Verdict
+from gpuyard.common.extender_config import Verdict
 from gpuyard.extender.http.wire import WireError
 
 from tests.extender.builders import Bench, Json, broken_call, group, node, pod, queue, topology

@@ -7,9 +7,10 @@ import pytest
 from gpuyard.common import metrics
 from gpuyard.common.metrics import Page
 from gpuyard.engine.model import Promise, Shape
+from gpuyard.extender.http.metrics import VerbMetrics
 from gpuyard.extender.http.server import Server, Verb
 from gpuyard.extender.http.wire import CANDIDATES, FilterAnswer
-from gpuyard.extender.metrics import LedgerCollector, UnreadableCollector, VerbMetrics
+from gpuyard.extender.ledger.metrics import LedgerCollector, UnreadableCollector
 from prometheus_client import CollectorRegistry, generate_latest
 
 from tests.extender.builders import Bench, anybody, node, pod, queue

@@ -26,6 +26,7 @@ import msgspec
 import pytest
 from gpuyard.common.cluster.objects import PodOwner
 from gpuyard.common.cluster.owners import KINDS as OWNERS
+from gpuyard.common.extender_config import ExtenderConfig
 from gpuyard.common.kube.changes import Batch, Change
 from gpuyard.common.kube.client import Client
 from gpuyard.engine.kube.assemble import _Assembly
@@ -33,7 +34,6 @@ from gpuyard.engine.model.counting import UNUSED
 from gpuyard.engine.model.settings import Settings
 from gpuyard.engine.model.snapshot import Snapshot
 from gpuyard.engine.rules.promises import nominations
-from gpuyard.extender.config import ExtenderConfig
 
 from tests.engine.kube.written import harvest, reading
 from tests.extender.builders import Bench, Json, typed

@@ -2,8 +2,8 @@
 
 import msgspec
 import pytest
+from gpuyard.common.extender_config import ExtenderConfig
 from gpuyard.engine.model import Promise, Shape
-from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.http.wire import PREEMPTION, MetaPod, MetaVictims, PreemptAnswer
 
 from tests.extender.builders import Bench, Json, at_once, group, node, pod, queue

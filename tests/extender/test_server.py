@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import aiohttp
 import pytest
 from gpuyard.extender.http.authentication import NO_TOKENS, Gate
+from gpuyard.extender.http.metrics import VerbMetrics
 from gpuyard.extender.http.server import INTERNAL, Server, Unavailable, Verb
 from gpuyard.extender.http.wire import (
     BINDING,
@@ -20,7 +21,6 @@ from gpuyard.extender.http.wire import (
     FilterAnswer,
     PreemptAnswer,
 )
-from gpuyard.extender.metrics import VerbMetrics
 from gpuyard.extender.verbs.binding import Binder
 from prometheus_client import CollectorRegistry
 

@@ -15,8 +15,8 @@ from gpuyard.cli import issuing
 from gpuyard.common.settings import SettingsError
 from gpuyard.common.tls import AUTHORITY, CERTIFICATE, KEY, Identity
 from gpuyard.extender.http.connection import Connection, Reply, Route
+from gpuyard.extender.http.metrics import VerbMetrics
 from gpuyard.extender.http.server import Server
-from gpuyard.extender.metrics import VerbMetrics
 from prometheus_client import CollectorRegistry
 
 from tests.extender.builders import anybody

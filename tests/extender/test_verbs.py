@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from gpuyard.common.extender_config import Consolidation, ExtenderConfig, Filter
 from gpuyard.engine.model import Promise
-from gpuyard.extender.config import Consolidation, ExtenderConfig, Filter
 from gpuyard.extender.http import wire
 from gpuyard.extender.http.server import Unavailable
 from gpuyard.extender.http.wire import HostPriority, WireError

@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from gpuyard.common.effects.poke import POKE
+from gpuyard.common.extender_config import ExtenderConfig
 from gpuyard.common.kube.errors import ApiError, KubeError, UnreachableError
 from gpuyard.common.kube.resources import Address
 from gpuyard.engine.model import Promise, Shape
-from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.ledger import NOT_SEEN_SENTENCE, Grant
-from gpuyard.extender.waker import POKE, Waker
+from gpuyard.extender.waker import Waker
 
 from tests.extender.builders import Bench, group, node, pod, queue
 

@@ -1,9 +1,10 @@
 """Ownership: the API server says which labels are ours; we write only what differs."""
 
 import msgspec
+from gpuyard.common.node_labels import DECODER, LabelledNode, body, owned
 from gpuyard.gfd.labeller import due
 from gpuyard.gfd.labels import TIMESTAMP, Labels, labels
-from gpuyard.gfd.owned import DECODER, LabelledNode, body, change, owned
+from gpuyard.gfd.owned import change
 
 from tests.gfd.test_labels import node as topology_node
 

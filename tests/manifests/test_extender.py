@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 from gpuyard.common import tokens
+from gpuyard.common.extender_config import ExtenderConfig
 from gpuyard.common.settings import load
 from gpuyard.extender import leadership
-from gpuyard.extender.config import ExtenderConfig
 from gpuyard.sandbox.kind import config, product
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"

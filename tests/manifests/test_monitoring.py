@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from gpuyard.common.metrics import CacheCollector, CertificateCollector, LeaseCollector, new_registry
-from gpuyard.extender.metrics import LedgerCollector, UnreadableCollector, VerbMetrics
+from gpuyard.extender.http.metrics import VerbMetrics
+from gpuyard.extender.ledger.metrics import LedgerCollector, UnreadableCollector
 from gpuyard.extender.planner.metrics import PlannerMetrics
 
 from tests.extender.builders import Bench

@@ -3,7 +3,7 @@
 import msgspec
 from gpuyard.cli.findings import Finding, Status
 from gpuyard.cli.patient import Patient
-from gpuyard.extender.changed_pods import PAGE, ChangedPods
+from gpuyard.common.cluster.changed_pods import PAGE, ChangedPods
 
 COUNTED = "running pods are counted as they say"
 _NAMED = 5

@@ -5,12 +5,12 @@ from http import HTTPStatus
 from gpuyard.cli.findings import Finding, Status
 from gpuyard.cli.patient import ACCOUNT, NAMESPACE, Patient, command_of, option
 from gpuyard.common import tokens
+from gpuyard.common.extender_config import ExtenderConfig
 from gpuyard.common.http import LOOPBACK
 from gpuyard.common.kube.client import Json
 from gpuyard.common.kube.errors import ApiError
 from gpuyard.common.kube.resources import CONFIG_MAPS, SECRETS
 from gpuyard.common.settings import SettingsError, parse
-from gpuyard.extender.config import ExtenderConfig
 
 KNOWN = "the extender knows its callers"
 _CLOSE = "take `authentication: none` out of its settings, and give kube-scheduler the token: docs/security.md"

@@ -9,10 +9,10 @@ from gpuyard.cli.patient import Patient, condition
 from gpuyard.cli.removal import HALVES
 from gpuyard.common.kube.client import Json, Selector
 from gpuyard.common.kube.resources import NODES, PODS
+from gpuyard.common.node_labels import LabelledNode, owned
 from gpuyard.common.topology.cluster_node import ClusterNode
 from gpuyard.common.topology.reading import MOCK_LABEL
 from gpuyard.common.topology.resources import is_gpu
-from gpuyard.gfd.owned import LabelledNode, owned
 
 MOCKED = "the mock runs"
 OFFERED = "nodes offer their GPUs"

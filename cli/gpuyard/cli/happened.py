@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from gpuyard.cli.live import bare, document, standing
 from gpuyard.cli.reading import read
 from gpuyard.cli.story import story
+from gpuyard.common.effects.move import MOVED_FROM
 from gpuyard.common.kube.client import Json
 from gpuyard.engine.model.results import Action, Bind, Cycle, Evict, Nominate, Outcome
 from gpuyard.engine.model.settings import Settings
 from gpuyard.engine.model.snapshot import Snapshot
 from gpuyard.engine.search.settle import settle
-from gpuyard.extender.planner.act.moving import MOVED_FROM
 
 
 def happened(before: Sequence[Json], after: Sequence[Json]) -> str:

@@ -7,13 +7,13 @@ from http import HTTPStatus
 import click
 import msgspec
 from gpuyard.common.cluster import owners
+from gpuyard.common.extender_config import ExtenderConfig
 from gpuyard.common.kube import resources
 from gpuyard.common.kube.client import Client, Json
 from gpuyard.common.kube.errors import AccessError, ApiError
 from gpuyard.common.settings import SettingsError, parse
 from gpuyard.engine.kube.objects import Notes, OwnerSpec, PodOwner
 from gpuyard.engine.model.settings import Settings
-from gpuyard.extender.config import ExtenderConfig
 
 SOURCE = "the cluster"
 """What stands for the file's name in messages."""

@@ -11,14 +11,14 @@ from typing import NamedTuple
 import msgspec
 from gpuyard.cli import remains
 from gpuyard.cli.inventory import INSTANCE, PART_OF, Kind, Thing, kinds, ours, strangers
+from gpuyard.common.effects.move import OF_PLAN, Found, bring_back, is_genuine
+from gpuyard.common.effects.poke import POKE
 from gpuyard.common.kube.client import Client, Json, Patch, Selector
 from gpuyard.common.kube.errors import ApiError
 from gpuyard.common.kube.resources import CONTROLLER_REVISIONS, NODES, PLANS, PODS, Resource
+from gpuyard.common.node_labels import MANAGER, LabelledNode, body, owned
+from gpuyard.common.plans.plan import Kept, Plan
 from gpuyard.common.topology.cluster_node import ClusterNode
-from gpuyard.extender.planner.act.moving import OF_PLAN, Found, bring_back, is_genuine
-from gpuyard.extender.planner.plans import Kept, Plan
-from gpuyard.extender.waker import POKE
-from gpuyard.gfd.owned import MANAGER, LabelledNode, body, owned
 
 HALVES: Mapping[str, str] = {"mock": "gpuyard-mock", "extender": "gpuyard"}
 """Each half of gpuyard, and its namespace."""

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gpuyard.common import arguments, logs
+from gpuyard.common.extender_config import ExtenderConfig
 from gpuyard.common.process import Process, run
 from gpuyard.extender.app import Options, serve
-from gpuyard.extender.config import ExtenderConfig
 
 COMPONENT = "gpuyard-extender"
 PURPOSE = "Answer kube-scheduler's questions about pods that ask for GPUs, by the rules of the queues."

@@ -18,8 +18,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpuyard.common.cluster.changed_pods import PAGE, ChangedPodsCollector
 from gpuyard.common.cluster.queue_faults import INVALID, tell
 from gpuyard.common.cluster.translate import Translator
+from gpuyard.common.extender_config import ExtenderConfig
 from gpuyard.common.http import LOOPBACK
 from gpuyard.common.kube.access import find_access
 from gpuyard.common.kube.client import Client
@@ -33,15 +35,14 @@ from gpuyard.common.metrics import CacheCollector, CertificateCollector, LeaseCo
 from gpuyard.common.process import Process
 from gpuyard.common.settings import Reloaded, SettingsError
 from gpuyard.common.tls import Identity
-from gpuyard.extender.changed_pods import PAGE, ChangedPodsCollector
-from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.http.authentication import NO_CERTIFICATES, Gate, Tokens
+from gpuyard.extender.http.metrics import VerbMetrics
 from gpuyard.extender.http.server import Server, Unavailable, Verb
 from gpuyard.extender.http.wire import BINDING, CANDIDATES, PREEMPTION, BindAnswer, FilterAnswer, PreemptAnswer
 from gpuyard.extender.leadership import LEASE, take_label
 from gpuyard.extender.ledger import Ledger
 from gpuyard.extender.ledger.feed import Feed
-from gpuyard.extender.metrics import LedgerCollector, UnreadableCollector, VerbMetrics
+from gpuyard.extender.ledger.metrics import LedgerCollector, UnreadableCollector
 from gpuyard.extender.planner.decide.stepping import drain
 from gpuyard.extender.planner.look.capacity import Capacity, keep_watch
 from gpuyard.extender.planner.loop import Planner

@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator, Callable
 from collections.abc import Set as AbstractSet
 from typing import NoReturn
 
+from gpuyard.common.effects.poke import poke
 from gpuyard.common.kube.client import Client
 from gpuyard.common.kube.errors import ApiError, KubeError
-from gpuyard.common.kube.resources import PODS
 from gpuyard.common.logs import get_logger
 from gpuyard.engine.model import Pod, State
 from gpuyard.engine.model.results import Reason
@@ -24,9 +24,6 @@ from gpuyard.extender.ledger.gate_check import Gatekeeper
 from gpuyard.extender.verbs.node_room import Space
 from gpuyard.extender.verbs.ranking import best
 from msgspec.structs import replace
-
-POKE = "gpuyard.io/poke"
-"""The annotation; its value says when."""
 
 log = get_logger()
 
@@ -111,10 +108,8 @@ class Waker:
 
     async def _poke(self, pod: Pod) -> None:
         why = self._ledger.woken(pod.key)
-        namespace, _, name = pod.key.partition("/")
-        patch = {"metadata": {"uid": pod.uid, "annotations": {POKE: f"{self._today():.3f}"}}}
         try:
-            await self._client.patch(PODS.named(name, namespace), patch)
+            await poke(self._client, pod, self._today())
             log.info("poked", pod=pod.key)
         except ApiError as error:
             if not error.not_found and not error.conflict:

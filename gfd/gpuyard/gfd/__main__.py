@@ -17,11 +17,11 @@ from gpuyard.common.kube.reflector import Reflector, warn
 from gpuyard.common.kube.resources import NODES
 from gpuyard.common.lease import Elector, own_identity
 from gpuyard.common.logs import configure, get_logger
+from gpuyard.common.node_labels import DECODER, LabelledNode
 from gpuyard.common.process import Process, run
 from gpuyard.common.topology.maps import NAMESPACE, ConfigMap, Maps, reflectors
 from gpuyard.gfd.labeller import Labeller, write_file
 from gpuyard.gfd.labels import labels
-from gpuyard.gfd.owned import DECODER, LabelledNode
 
 COMPONENT = "gpuyard-gfd"
 PACE = 0.5

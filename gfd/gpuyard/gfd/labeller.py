@@ -13,9 +13,10 @@ from gpuyard.common.kube.client import Client
 from gpuyard.common.kube.errors import KubeError
 from gpuyard.common.kube.resources import NODES
 from gpuyard.common.logs import get_logger
+from gpuyard.common.node_labels import MANAGER, LabelledNode, body
 from gpuyard.common.topology.model import Node
 from gpuyard.gfd.labels import TIMESTAMP, Labels, labels
-from gpuyard.gfd.owned import MANAGER, LabelledNode, body, change
+from gpuyard.gfd.owned import change
 
 AT_ONCE = 8
 log = get_logger()

@@ -8,8 +8,8 @@ from gpuyard.common.kube.client import Patch
 from gpuyard.common.kube.errors import ApiError, KubeError
 from gpuyard.common.kube.objects import Meta
 from gpuyard.common.kube.resources import Address
+from gpuyard.common.plans.plan import Place, Plan, Spec, Status, Victim
 from gpuyard.engine.model import Shape
-from gpuyard.extender.planner.plans import Place, Plan, Spec, Status, Victim
 
 Json = dict[str, Any]
 

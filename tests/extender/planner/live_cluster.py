@@ -9,9 +9,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
+from gpuyard.common.extender_config import ExtenderConfig
 from gpuyard.common.kube.client import Patch
 from gpuyard.engine.kube.times import written
-from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.http.wire import BINDING
 from gpuyard.extender.planner.decide.refusals import FORGET
 from gpuyard.extender.planner.look.capacity import Capacity

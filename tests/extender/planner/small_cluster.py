@@ -8,8 +8,8 @@ import random
 from collections import Counter
 from typing import TYPE_CHECKING, cast
 
+from gpuyard.common.extender_config import Consolidation, ExtenderConfig
 from gpuyard.engine.kube.times import written
-from gpuyard.extender.config import Consolidation, ExtenderConfig
 from gpuyard.extender.planner.look.capacity import Capacity
 from gpuyard.extender.planner.loop import Planner
 from gpuyard.extender.planner.metrics import PlannerMetrics

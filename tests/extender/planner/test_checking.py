@@ -1,9 +1,9 @@
 """Whether a plan still holds when it is its turn."""
 
 import pytest
+from gpuyard.common.plans.plan import Place, Plan
 from gpuyard.engine.model import Pod, Promise, Shape
 from gpuyard.extender.planner.decide.recheck import has_room, still_holds
-from gpuyard.extender.planner.plans import Place, Plan
 from msgspec.structs import replace
 
 from tests.extender.builders import Bench, Json, node, pod, queue

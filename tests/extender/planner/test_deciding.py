@@ -1,9 +1,9 @@
 """Which decisions become plans: those that take from somebody, or that must be kept."""
 
+from gpuyard.common.plans.plan import Plan
 from gpuyard.engine.model.settings import Settings
 from gpuyard.engine.search.cycle import Cycle
 from gpuyard.extender.planner.decide.new_plans import decided
-from gpuyard.extender.planner.plans import Plan
 
 from tests.extender.builders import Bench, Json, node, pod, queue
 

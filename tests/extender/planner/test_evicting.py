@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, cast
 
 import pytest
+from gpuyard.common.effects.evict import Outcome, evict
 from gpuyard.common.kube.errors import ApiError
-from gpuyard.extender.planner.act.evicting import Outcome, evict
 
 from tests.extender.planner.builders import BUSY, CONFLICT, NOT_FOUND, TWO_BUDGETS, Api, error, victim
 

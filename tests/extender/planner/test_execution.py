@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 import pytest
+from gpuyard.common.effects.move import digest
 from gpuyard.common.kube.errors import UnreachableError
+from gpuyard.common.plans.plan import Place, Plan
+from gpuyard.common.plans.store import Store
 from gpuyard.engine.model import Pod, Shape, State
 from gpuyard.engine.placing.scratch import is_stuck
 from gpuyard.extender.planner.act.execution import DELAYS, PATIENCE, Executor, Run, Terms, World
-from gpuyard.extender.planner.act.moving import digest
 from gpuyard.extender.planner.metrics import PlannerMetrics
-from gpuyard.extender.planner.plans import Place, Plan
-from gpuyard.extender.planner.store import Store
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
@@ -20,7 +20,7 @@ from tests.extender.planner.builders import BUSY, NOT_FOUND, Api, error, place, 
 
 if TYPE_CHECKING:
     from gpuyard.common.kube.client import Client
-    from gpuyard.extender.planner.plans import Victim
+    from gpuyard.common.plans.plan import Victim
     from gpuyard.extender.planner.tell.pod_events import Teller
 
 TTL = 300

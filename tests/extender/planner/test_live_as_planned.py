@@ -15,9 +15,9 @@ from enum import Enum
 from typing import NamedTuple
 
 import pytest
+from gpuyard.common.extender_config import ExtenderConfig
 from gpuyard.engine.model import UNLIMITED
 from gpuyard.engine.model.results import Evict, FinalState, Outcome
-from gpuyard.extender.config import ExtenderConfig
 
 from tests.extender.planner.live_cluster import LiveCluster
 from tests.extender.planner.random_clusters import LABEL, Cluster, Workload, planned, random_cluster

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from gpuyard.common.extender_config import ExtenderConfig
+from gpuyard.common.extender_config import Planner as PlannerConfig
 from gpuyard.common.kube.errors import UnreachableError
 from gpuyard.common.settings import Span
 from gpuyard.engine.model import Promise
-from gpuyard.extender.config import ExtenderConfig
-from gpuyard.extender.config import Planner as PlannerConfig
 from gpuyard.extender.planner import loop
 from gpuyard.extender.planner.act.claimants import REFUSED_AFTER, SHUT_AFTER, TELL_AGAIN
 from gpuyard.extender.planner.tell.wait_reasons import AGAIN

@@ -3,8 +3,7 @@
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from gpuyard.common.kube.errors import ApiError
-from gpuyard.extender.planner.act.moving import (
+from gpuyard.common.effects.move import (
     MOVED_FROM,
     Found,
     MovesAreOffError,
@@ -16,7 +15,8 @@ from gpuyard.extender.planner.act.moving import (
     left_over,
     made_anew,
 )
-from gpuyard.extender.planner.plans import Kept
+from gpuyard.common.kube.errors import ApiError
+from gpuyard.common.plans.plan import Kept
 from msgspec.structs import replace
 
 from tests.extender.planner.builders import Api, error

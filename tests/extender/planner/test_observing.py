@@ -1,10 +1,10 @@
 """When the planner looks again, and at what."""
 
 import pytest
+from gpuyard.common.extender_config import ExtenderConfig, Fairshare
 from gpuyard.engine.model import Promise, Shape, State
 from gpuyard.engine.model.settings import NO_HISTORY
 from gpuyard.engine.search.cycle import Cycle
-from gpuyard.extender.config import ExtenderConfig, Fairshare
 from gpuyard.extender.planner.look.capacity import Capacity
 from gpuyard.extender.planner.look.observer import Observer
 from structlog.testing import capture_logs

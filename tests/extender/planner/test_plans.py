@@ -2,8 +2,8 @@
 
 import msgspec
 import pytest
+from gpuyard.common.plans.plan import TRANSITIONS, Event, Plan, State, promise
 from gpuyard.engine.model import NodeTerm, PodTerm, Requirement, Shape, Toleration
-from gpuyard.extender.planner.plans import TRANSITIONS, Event, Plan, State, promise
 
 from tests.extender.planner.builders import place, plan, victim
 

@@ -1,10 +1,10 @@
 """How far a plan has come, from the pods as they are."""
 
 import pytest
+from gpuyard.common.plans.plan import Plan
 from gpuyard.engine.model import Pod, Shape, State
 from gpuyard.engine.placing.scratch import is_stuck
 from gpuyard.extender.planner.look.progress import NONE_TAKEN, Progress, Taken, progress
-from gpuyard.extender.planner.plans import Plan
 from msgspec.structs import replace
 
 from tests.extender.planner.builders import known, place, plan, victim

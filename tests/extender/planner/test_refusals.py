@@ -1,11 +1,11 @@
 """What kube-scheduler does not offer is not counted on, for a while."""
 
 from gpuyard.common.cluster.sighting import Sighting
+from gpuyard.common.plans.plan import Event
 from gpuyard.engine.kube.times import written
 from gpuyard.engine.model import Pod, Shape, State
 from gpuyard.extender.ledger import Entry, Phase
 from gpuyard.extender.planner.decide.refusals import FORGET, LONGEST, Refusals, recall
-from gpuyard.extender.planner.plans import Event
 
 from tests.extender.planner.builders import place, plan
 

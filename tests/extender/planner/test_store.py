@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 import pytest
 from gpuyard.common.kube.errors import ApiError
-from gpuyard.extender.planner import store
-from gpuyard.extender.planner.plans import Event, Plan
-from gpuyard.extender.planner.store import Store
+from gpuyard.common.plans import store
+from gpuyard.common.plans.plan import Event, Plan
+from gpuyard.common.plans.store import Store
 
 from tests.extender.planner.builders import Api, error, place, plan, victim
 

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 import pytest
+from gpuyard.common.plans.plan import Event
 from gpuyard.engine.model import Pod, Shape
 from gpuyard.engine.model.results import Bound, Facts, Gap, NoQueue, Reason, Share, Waiting
-from gpuyard.extender.planner.plans import Event
 from gpuyard.extender.planner.tell.pod_events import REASONS, Teller
 
 from tests.extender.planner.builders import place, plan, victim

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from gpuyard.common import tokens
+from gpuyard.common.extender_config import Authentication
 from gpuyard.common.settings import SettingsError
-from gpuyard.extender.config import Authentication
 
 NO_TOKENS = f"gpuyard has no token to know its callers by; {tokens.REMEDY}"
 _NEEDED = f"`urlPrefix` in kube-scheduler's configuration needs the one of Secret {tokens.SECRET}"

@@ -19,8 +19,8 @@ from gpuyard.common.logs import get_logger
 from gpuyard.extender.http.authentication import Gate
 from gpuyard.extender.http.connection import Connection, Reply, Route
 from gpuyard.extender.http.handshakes import Accepted, Handshakes
+from gpuyard.extender.http.metrics import VerbMetrics
 from gpuyard.extender.http.wire import Answer, FilterAnswer, Reader, Request, WireError, write
-from gpuyard.extender.metrics import VerbMetrics
 
 PATH = "/scheduler"
 VERBS = ("filter", "prioritize", "preempt", "bind")

@@ -17,17 +17,19 @@ from typing import NoReturn
 
 from gpuyard.common.cluster.sighting import Sighting
 from gpuyard.common.cluster.translate import Translator
+from gpuyard.common.extender_config import ExtenderConfig
 from gpuyard.common.kube.client import Client, Json
 from gpuyard.common.kube.errors import ApiError, KubeError
 from gpuyard.common.kube.events import Recorder
 from gpuyard.common.logs import get_logger
+from gpuyard.common.plans.plan import Place, Plan, promise
+from gpuyard.common.plans.store import Store
 from gpuyard.engine.kube.times import moment
 from gpuyard.engine.kube.verdicts import evictions_may_help
 from gpuyard.engine.model import GPU, Pod, Promise
 from gpuyard.engine.model.snapshot import Snapshot
 from gpuyard.engine.rules.accounts import Accounts
 from gpuyard.engine.search.cycle import Cycle
-from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.ledger import Ledger, Phase
 from gpuyard.extender.planner.act.claimants import Heirs
 from gpuyard.extender.planner.act.execution import Executor, Run, Terms, World
@@ -39,8 +41,6 @@ from gpuyard.extender.planner.look.capacity import Capacity
 from gpuyard.extender.planner.look.observer import Observer
 from gpuyard.extender.planner.look.progress import SeenPods
 from gpuyard.extender.planner.metrics import PlannerMetrics
-from gpuyard.extender.planner.plans import Place, Plan, promise
-from gpuyard.extender.planner.store import Store
 from gpuyard.extender.planner.tell.pod_events import Teller
 from gpuyard.extender.planner.tell.queue_status import QueueWriter, statuses
 from gpuyard.extender.planner.tell.wait_reasons import WaitingRoom

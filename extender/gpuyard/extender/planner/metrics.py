@@ -3,8 +3,8 @@
 from itertools import product
 from typing import get_args
 
+from gpuyard.common.plans.plan import State
 from gpuyard.engine.model.settings import Phase
-from gpuyard.extender.planner.plans import State
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 _SECONDS = (0.001, 0.005, 0.025, 0.1, 0.5, 2, 10, 60)

@@ -14,11 +14,11 @@ The GPU is chosen and reserved in one step, before the API server is asked: seve
 from collections.abc import Callable
 
 from gpuyard.common.cluster.sighting import Sighting
-from gpuyard.common.kube.client import Client, Json
+from gpuyard.common.effects.bind import bind
+from gpuyard.common.kube.client import Client
 from gpuyard.common.kube.errors import ApiError, KubeError
 from gpuyard.common.kube.resources import PODS
 from gpuyard.common.logs import get_logger
-from gpuyard.engine.kube.pods import GPU_GROUP
 from gpuyard.extender.http.server import Unavailable
 from gpuyard.extender.http.wire import BindAnswer, Binding
 from gpuyard.extender.ledger import NOT_SEEN_SENTENCE, Entry, Grant, Ledger, Phase
@@ -105,9 +105,8 @@ class Binder:
 
     async def _post(self, client: Client, request: Binding, groups: tuple[str, ...]) -> str:
         """Ask the API server; empty when the pod is bound, else why not."""
-        address = PODS.named(request.pod_name, request.pod_namespace)
         try:
-            await client.create(address.sub("binding"), binding(request, groups))
+            await bind(client, _key(request), request.pod_uid, request.node, groups)
         except ApiError as error:
             return await self._second_look(client, request, error)
         except KubeError as error:
@@ -132,22 +131,6 @@ class Binder:
 
     def _release(self, request: Binding) -> None:
         self._ledger.lapse(_key(request), request.pod_uid)
-
-
-def binding(request: Binding, groups: tuple[str, ...]) -> Json:
-    """The Binding object; what it says of shared GPUs is copied to the pod in the same write."""
-    names = {GPU_GROUP: groups[0]} if len(groups) == 1 else {f"{GPU_GROUP}/{group}": group for group in groups}
-    return {
-        "apiVersion": "v1",
-        "kind": "Binding",
-        "metadata": {
-            "name": request.pod_name,
-            "namespace": request.pod_namespace,
-            "uid": request.pod_uid,
-            "labels": names,
-        },
-        "target": {"apiVersion": "v1", "kind": "Node", "name": request.node},
-    }
 
 
 def _key(request: Binding) -> str:

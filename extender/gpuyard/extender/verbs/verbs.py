@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeVar
 
 from gpuyard.common.cluster.sighting import Sighting
 from gpuyard.common.cluster.translate import Translator
+from gpuyard.common.extender_config import ExtenderConfig
 from gpuyard.engine.explain.sentences import sentence
 from gpuyard.engine.model import Pod, Promise, Workload
 from gpuyard.engine.model.constraints import avoided
@@ -17,7 +18,6 @@ from gpuyard.engine.model.results import Clearing, Reason, Waiting
 from gpuyard.engine.model.snapshot import Snapshot
 from gpuyard.engine.rules import gates
 from gpuyard.engine.rules.gates import governs
-from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.http.server import Unavailable
 from gpuyard.extender.http.wire import (
     AskedPod,

@@ -10,6 +10,7 @@ What filter answered last tells whether a gate is worth a look: nothing is worke
 from collections.abc import Callable, Sequence
 
 from gpuyard.common.cluster.sighting import Sighting
+from gpuyard.common.plans.plan import Place
 from gpuyard.engine.explain.sentences import sentence
 from gpuyard.engine.model.settings import Settings
 from gpuyard.engine.rules.gates import governs
@@ -17,7 +18,6 @@ from gpuyard.extender.ledger import Ledger, Phase
 from gpuyard.extender.ledger.gate_check import Gatekeeper
 from gpuyard.extender.planner.act.execution import Run
 from gpuyard.extender.planner.decide.refusals import Refusals
-from gpuyard.extender.planner.plans import Place
 
 REFUSED_AFTER = 60.0
 """Seconds after which a free place that kube-scheduler does not offer is given up."""

@@ -10,34 +10,34 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from gpuyard.common.effects import move
+from gpuyard.common.effects.evict import Outcome, evict
 from gpuyard.common.kube.client import Client
 from gpuyard.common.kube.errors import ApiError
 from gpuyard.common.logs import get_logger
+from gpuyard.common.plans.plan import Event, Place, Plan, Victim
+from gpuyard.common.plans.store import Store
 from gpuyard.engine.kube.times import written
 from gpuyard.engine.model import Pod
-from gpuyard.extender.planner.act import moving
-from gpuyard.extender.planner.act.evicting import Outcome, evict
 from gpuyard.extender.planner.look.progress import Pods, Progress, Taken, Taker, progress
 from gpuyard.extender.planner.metrics import PlannerMetrics
-from gpuyard.extender.planner.plans import Event, Place, Plan, Victim
-from gpuyard.extender.planner.store import Store
 from gpuyard.extender.planner.tell.pod_events import Teller
 
 _WRONG = {
-    moving.Found.FORGED: "ControllerRevision {} is not what the plan says was kept of it",
-    moving.Found.LOST: "somebody deleted ControllerRevision {}, in which its spec was kept",
-    moving.Found.UNRECORDED: (
+    move.Found.FORGED: "ControllerRevision {} is not what the plan says was kept of it",
+    move.Found.LOST: "somebody deleted ControllerRevision {}, in which its spec was kept",
+    move.Found.UNRECORDED: (
         "the plan, perhaps of an earlier version, does not say what was kept of it; look at ControllerRevision {}, "
         "then create the pod from it, or delete it"
     ),
-    moving.Found.UNREADABLE: (
+    move.Found.UNREADABLE: (
         "the plan, perhaps of an earlier version, does not say what was kept of it, and the extender may not read "
         "ControllerRevisions; if there is ControllerRevision {}, create the pod from it, or delete it"
     ),
 }
 """Why a moved pod is not created again."""
 
-_UNTRUSTED = (moving.Found.FORGED, moving.Found.UNRECORDED)
+_UNTRUSTED = (move.Found.FORGED, move.Found.UNRECORDED)
 """What ends the plan as well."""
 
 DELAYS = (1, 2, 4, 8, 10)
@@ -168,7 +168,7 @@ class Executor:
         if _is_moved(run.plan, victim):
             try:
                 await self._keep(run, victim, allowed=terms.move_bare_pods)
-            except moving.MovesAreOffError as error:
+            except move.MovesAreOffError as error:
                 return Outcome.NEVER, error
             except ApiError as error:
                 # What cannot be kept must not go.
@@ -177,7 +177,7 @@ class Executor:
 
     async def _keep(self, run: Run, victim: Victim, *, allowed: bool) -> None:
         """Keep the spec of a bare pod, and let the Plan say what was kept, so that nobody can replace it unseen."""
-        kept = await moving.keep(self._client, victim.pod, victim.uid, run.plan.name, allowed=allowed)
+        kept = await move.keep(self._client, victim.pod, victim.uid, run.plan.name, allowed=allowed)
         if kept is None:
             run.back.add(victim.uid)
             return
@@ -190,7 +190,7 @@ class Executor:
         """Delete what is kept of a pod that does not have to go."""
         kept = run.plan.kept_of(victim.uid)
         if kept is not None:
-            await moving.forget(self._client, victim.pod, kept)
+            await move.forget(self._client, victim.pod, kept)
             run.plan = run.plan.without_kept(victim.uid)
 
     async def _put_off(self, run: Run, victim: Victim, outcome: Outcome, error: ApiError, now: float) -> None:
@@ -217,31 +217,31 @@ class Executor:
             except ApiError as error:
                 self._give_up_on(run, victim, error, now)
                 continue
-            if found is moving.Found.UNREADABLE and now - run.missing.setdefault(victim.uid, now) < PATIENCE:
+            if found is move.Found.UNREADABLE and now - run.missing.setdefault(victim.uid, now) < PATIENCE:
                 continue
-            if found is not moving.Found.LEAVING:
+            if found is not move.Found.LEAVING:
                 run.back.add(victim.uid)
-            if found is moving.Found.MADE:
+            if found is move.Found.MADE:
                 self._greet(run.plan, victim)
             if found in _WRONG:
                 self._refuse(run, victim, found)
 
-    async def _made_anew(self, run: Run, victim: Victim, seen: Progress) -> moving.Found:
+    async def _made_anew(self, run: Run, victim: Victim, seen: Progress) -> move.Found:
         if victim.pod in seen.taken:
             # It is back, or was; before a restart, perhaps.
             await self._forget(run, victim)
-            return moving.Found.NOTHING
+            return move.Found.NOTHING
         kept = run.plan.kept_of(victim.uid)
         if kept is not None:
-            return await moving.bring_back(self._client, victim.pod, kept)
+            return await move.bring_back(self._client, victim.pod, kept)
         if _place_of(run.plan, victim).owner:
-            return moving.Found.NOTHING
+            return move.Found.NOTHING
         # Another extender let it go. It is bare, or its owner keeps names, as a StatefulSet does.
-        return await moving.left_over(self._client, victim.pod, victim.uid)
+        return await move.left_over(self._client, victim.pod, victim.uid)
 
-    def _refuse(self, run: Run, victim: Victim, found: moving.Found) -> None:
+    def _refuse(self, run: Run, victim: Victim, found: move.Found) -> None:
         """Create nothing from what others have written; people have to see to the pod."""
-        why = f"{victim.pod} is not created again: {_WRONG[found].format(moving.kept_as(victim.pod))}"
+        why = f"{victim.pod} is not created again: {_WRONG[found].format(move.kept_as(victim.pod))}"
         if found in _UNTRUSTED:
             run.why_not = why
         self._teller.move_refused(run.plan, victim, why)
@@ -253,7 +253,7 @@ class Executor:
         run.held_since = now if run.held_since is None else run.held_since
         if now - run.held_since >= PATIENCE:
             run.back.add(victim.uid)
-            kept = f"its spec is kept in ControllerRevision {moving.kept_as(victim.pod)}"
+            kept = f"its spec is kept in ControllerRevision {move.kept_as(victim.pod)}"
             run.why_not = f"{victim.pod} could not be made anew: {error.message}; {kept}"
 
     def _greet(self, plan: Plan, victim: Victim) -> None:
@@ -271,7 +271,7 @@ class Executor:
         for victim in seen.left:
             if victim.uid in run.plan.status.evicted or not _is_moved(run.plan, victim):
                 continue
-            if await moving.stays(self._client, victim.pod, victim.uid):
+            if await move.stays(self._client, victim.pod, victim.uid):
                 await self._forget(run, victim)
             else:
                 going.append(victim.uid)

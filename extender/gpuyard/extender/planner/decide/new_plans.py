@@ -7,11 +7,11 @@ import hashlib
 from collections.abc import Collection, Sequence
 
 from gpuyard.common.kube.objects import Meta
+from gpuyard.common.plans.plan import Place, Plan, Spec, Victim
 from gpuyard.engine.explain.sentences import eviction
 from gpuyard.engine.model import Pod
 from gpuyard.engine.model.results import Action, Bind, Evict, Nominate
 from gpuyard.engine.search.cycle import Cycle
-from gpuyard.extender.planner.plans import Place, Plan, Spec, Victim
 
 
 def decided(cycle: Cycle) -> list[Plan]:

@@ -2,11 +2,11 @@
 
 from collections.abc import Collection, Iterable, Mapping
 
+from gpuyard.common.plans.plan import Place, Plan, Victim
 from gpuyard.engine.model import Pod, Promise
 from gpuyard.engine.model.snapshot import Snapshot
 from gpuyard.engine.placing.node_room import Room
 from gpuyard.extender.ledger import Entry, Phase
-from gpuyard.extender.planner.plans import Place, Plan, Victim
 
 Entries = Mapping[str, Entry]
 """The ledger's pods by key."""

@@ -13,11 +13,11 @@ while: what stood in the way (a port, a volume) may have gone.
 from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
+from gpuyard.common.plans.plan import Plan
 from gpuyard.engine.kube.times import moment
 from gpuyard.engine.kube.verdicts import causes, evictions_may_help
 from gpuyard.engine.model import Offer
 from gpuyard.extender.ledger import Entry
-from gpuyard.extender.planner.plans import Plan
 
 FORGET = 300.0
 """Seconds for which a refused place is not tried again, and a pod that nobody asks about is not counted on."""

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterable, Iterator
 
 from gpuyard.common.cluster.translate import Translator
+from gpuyard.common.extender_config import ExtenderConfig
 from gpuyard.common.logs import get_logger
 from gpuyard.engine.model import SCALE, Promise
 from gpuyard.engine.model.results import Until
 from gpuyard.engine.model.settings import NO_HISTORY
 from gpuyard.engine.model.snapshot import Snapshot
 from gpuyard.engine.search.cycle import Cycle
-from gpuyard.extender.config import ExtenderConfig
 from gpuyard.extender.ledger import Ledger
 from gpuyard.extender.planner.decide.refusals import Refusals
 from gpuyard.extender.planner.look.capacity import Capacity

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from gpuyard.common.plans.plan import Place, Plan, Victim, promise
 from gpuyard.engine.model import Pod, State
 from gpuyard.engine.rules.promises import inherits
 from gpuyard.extender.ledger import Entry
-from gpuyard.extender.planner.plans import Place, Plan, Victim, promise
 
 Pods = Mapping[str, Pod]
 """The pods as the watches show them, by key."""

@@ -9,10 +9,10 @@ from types import MappingProxyType
 from gpuyard.common.kube.events import Kind, Recorder
 from gpuyard.common.kube.objects import ObjectReference
 from gpuyard.common.kube.resources import PLANS, PODS, QUEUES
+from gpuyard.common.plans.plan import Plan, Victim
 from gpuyard.engine.explain.sentences import sentence, told
 from gpuyard.engine.model import Pod
 from gpuyard.engine.model.results import Bound, NoQueue, Reason, Share, Waiting
-from gpuyard.extender.planner.plans import Plan, Victim
 
 EVICTED = "Evicted"
 MOVED = "Moved"

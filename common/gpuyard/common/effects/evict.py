@@ -2,11 +2,11 @@
 
 from enum import StrEnum
 
+from gpuyard.common.effects.move import stays
 from gpuyard.common.kube.client import Client
 from gpuyard.common.kube.errors import ApiError
 from gpuyard.common.kube.resources import PODS
-from gpuyard.extender.planner.act.moving import stays
-from gpuyard.extender.planner.plans import Victim
+from gpuyard.common.plans.plan import Victim
 
 MANY_BUDGETS = "more than one PodDisruptionBudget"
 """What the API server says of a pod that nobody can ever evict."""

@@ -19,7 +19,7 @@ import msgspec
 from gpuyard.common.kube.client import Client, Json
 from gpuyard.common.kube.errors import ApiError
 from gpuyard.common.kube.resources import CONTROLLER_REVISIONS, PODS, Address
-from gpuyard.extender.planner.plans import Kept
+from gpuyard.common.plans.plan import Kept
 
 MOVED_FROM = "gpuyard.io/moved-from"
 """The annotation of a pod made anew: the UID of the old one."""

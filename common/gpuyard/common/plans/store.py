@@ -7,7 +7,7 @@ from gpuyard.common.kube.client import Client
 from gpuyard.common.kube.errors import ApiError
 from gpuyard.common.kube.resources import PLANS
 from gpuyard.common.logs import get_logger
-from gpuyard.extender.planner.plans import Plan
+from gpuyard.common.plans.plan import Plan
 
 HISTORY = 100
 """So many plans that have ended are kept."""

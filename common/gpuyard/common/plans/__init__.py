@@ -1,0 +1,1 @@
+"""The Plan object: what it says, and where it is kept."""
