@@ -1,1 +1,1 @@
-"""The decision engine: values in, values out. Start at `plan`, the cycle; its input is `model` and `snapshot`."""
+"""The decision engine: values in, values out. Start at `search.cycle`; its input is `model.snapshot`."""
