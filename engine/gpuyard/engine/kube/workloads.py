@@ -217,6 +217,27 @@ def merged(claims: Sequence[Claim]) -> Claim:
     )
 
 
+class Member(NamedTuple):
+    """A pod among those of its workload."""
+
+    claim: Claim
+    holds: bool
+    """Whether it has a node, or is on its way to one."""
+
+
+def all_claims(group: Claim | None, members: Iterable[Member]) -> tuple[list[Claim], int]:
+    """What a PodGroup, if any, and the pods say, in the order in which it counts; and how many of these claims stand.
+
+    The PodGroup's comes first, then those of pods that have a node: they count in their queue already.
+    """
+    waiting: list[Claim] = []
+    claims = [] if group is None else [group]
+    for member in members:
+        (claims if member.holds else waiting).append(member.claim)
+    standing = len(claims) if len(claims) > (group is not None) else 0
+    return claims + waiting, standing
+
+
 def together(claims: Sequence[Claim], standing: int) -> Claim:
     """One claim of several, of which the first `standing` are the PodGroup's and those of pods that have a node.
 
