@@ -2,6 +2,8 @@
 
 A client never retries and never hides an answer: callers know what a repetition means. Errors are those of
 `kube.errors`; `UnreachableError` may mean that a write did happen.
+
+Decided in docs/decisions.md: "A transport of our own, kubernetes-asyncio for logging in".
 """
 
 import asyncio

@@ -2,6 +2,8 @@
 
 Only the lines of the usage part change: everything else, comments and order and spelling, stays byte for byte.
 The places come from the same node graph that was read, so a large map costs one parse by libyaml.
+
+Decided in docs/decisions.md: "Usage is written into the topology as text, not by a YAML writer".
 """
 
 import json

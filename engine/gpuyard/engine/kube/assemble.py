@@ -2,6 +2,8 @@
 
 What one object says is read by the module of its kind; here is only what concerns several: names given twice, queues in
 a circle, pods on nodes that nobody gave. The order of the objects never matters.
+
+Decided in docs/decisions.md: "An object that is given twice is a fault".
 """
 
 from collections import defaultdict

@@ -2,6 +2,8 @@
 
 A pod and a PodGroup each say a part of it, a `Claim`. The workload is made of the claims of its PodGroup and its pods:
 of each part the first claim that says it. It is made anew whenever one of them changes.
+
+Decided in docs/decisions.md: "A pod's priority 0 without a class is no class".
 """
 
 from collections.abc import Iterable, Mapping, Sequence
