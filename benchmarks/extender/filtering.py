@@ -19,13 +19,14 @@ from typing import cast
 import aiohttp
 from aiohttp import web
 from gpuyard.common import http
+from gpuyard.common.connections import Bounds
 from gpuyard.common.http import listening
 from gpuyard.engine.plan import Cycle
 from gpuyard.engine.settings import Settings
 from gpuyard.extender.metrics import VerbMetrics
 from gpuyard.extender.planner.stepping import computed
 from gpuyard.extender.server import Server, Verb
-from gpuyard.extender.wire import CANDIDATES, Candidates, FilterAnswer
+from gpuyard.extender.wire import CANDIDATES, MAX_BODY, Candidates, FilterAnswer
 from prometheus_client import CollectorRegistry
 
 from benchmarks.engine.yards import to_consolidate
@@ -129,7 +130,7 @@ def serve_echo(pipe: Connection) -> None:
     """Answer with what came."""
     app = http.application()
     app.router.add_post("/echo", echo)
-    asyncio.run(answer(listening(app, 0, "127.0.0.1"), pipe, rest()))
+    asyncio.run(answer(listening(app, 0, "127.0.0.1", bounds=Bounds(request=MAX_BODY)), pipe, rest()))
 
 
 @contextmanager

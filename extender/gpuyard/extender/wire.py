@@ -11,12 +11,14 @@ from types import UnionType
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar, Union, get_args, get_origin
 
 import msgspec
-from gpuyard.common.http import MAX_BODY
 from gpuyard.engine.sentences import LONGEST_SENTENCE, LONGEST_TEXT, shortened
 from gpuyard.extender.objects import as_version
 from msgspec import UNSET, Meta, Raw, UnsetType, field
 from msgspec.json import Decoder, Encoder
 from msgspec.structs import fields
+
+MAX_BODY = 32 << 20
+"""Bytes of a call's body. A kube-scheduler that sends whole nodes needs 27 MiB for 5,000 of them."""
 
 
 class WireError(ValueError):
