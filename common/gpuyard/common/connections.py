@@ -15,6 +15,8 @@ connections and the bytes of all of them are bounded here.
 import asyncio
 import logging
 from enum import Enum
+from socket import SO_LINGER, SO_SNDBUF, SOL_SOCKET
+from struct import pack
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from aiohttp import StreamReader, web
@@ -40,8 +42,11 @@ TAKEN_WITHIN = 30.0
 MAX_UNTAKEN = 16 << 20
 """Bytes of answers that clients have not taken yet, of all connections together. A single answer may be longer."""
 
-MAX_PIPELINED = 1
-"""Requests that may wait behind the one that is answered: no client that we know of sends any."""
+SEND_BUFFER = 64 << 10
+"""Bytes of an answer that the kernel keeps for each connection, doubled by Linux; without a bound some megabytes."""
+
+MAX_PIPELINED = 2
+"""Requests of one connection that may wait to be answered: clients that we know of wait for one answer at a time."""
 
 SILENT = logging.getLogger(f"{__name__}.silent")
 """aiohttp's logger for requests: it would log a traceback with the caller's bytes for each malformed one."""
@@ -148,6 +153,8 @@ class Connection(web.RequestHandler):
     def abort(self) -> None:
         """Drop it at once, with all that is on its way."""
         self._port.open.discard(self)
+        # Else the kernel would go on to offer what it has of the answer.
+        self._wire.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_LINGER, pack("ii", 1, 0))
         self._wire.abort()
 
     def begin(self, payload: StreamReader) -> None:
@@ -163,6 +170,7 @@ class Connection(web.RequestHandler):
         self._wire = cast("asyncio.Transport", transport)
         # An answer is over only when the client has taken all of it: then none is left behind in a closed connection.
         self._wire.set_write_buffer_limits(0)
+        self._wire.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_SNDBUF, SEND_BUFFER)
         super().connection_made(transport)
         self._port.came(self)
 
