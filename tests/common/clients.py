@@ -14,6 +14,8 @@ class Client:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
+        self.was_reset = False
+        """Whether the port dropped the connection, with what the kernel still had for it."""
 
     async def say(self, *pieces: bytes, every: float = 0) -> None:
         """Send pieces, with a pause after each, until all are sent or the port has closed the connection."""
@@ -34,9 +36,11 @@ class Client:
         """How many bytes come until the port closes the connection."""
         found = 0
         async with asyncio.timeout(AT_ONCE):
-            with suppress(ConnectionError):
+            try:
                 while piece := await self.reader.read(1 << 20):
                     found += len(piece)
+            except ConnectionError:
+                self.was_reset = True
         return found
 
     async def trickle(self, seconds: float, every: float) -> int:

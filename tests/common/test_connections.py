@@ -2,12 +2,14 @@
 
 import asyncio
 import gzip
+import socket
 import time
 from collections.abc import AsyncIterator
 
 import pytest
 from aiohttp import web
-from gpuyard.common.connections import KEEP_ALIVE, MAX_CONNECTIONS, MAX_REQUEST, Bounds
+from gpuyard.common import http
+from gpuyard.common.connections import KEEP_ALIVE, MAX_CONNECTIONS, MAX_REQUEST, Bounds, Connections
 from gpuyard.common.http import application, listening, operations
 from gpuyard.common.metrics import new_registry
 
@@ -41,8 +43,8 @@ class Site:
     async def _short(self, _request: web.Request) -> web.Response:
         return web.Response(text="short")
 
-    async def _large(self, _request: web.Request) -> web.Response:
-        return web.Response(body=bytes(LARGE))
+    async def _large(self, request: web.Request) -> web.Response:
+        return web.Response(body=bytes(int(request.query.get("size", LARGE))))
 
     async def _later(self, _request: web.Request) -> web.Response:
         await self.go.wait()
@@ -148,6 +150,25 @@ async def test_a_slow_sender_is_cut_by_total_time(clients: Clients, site: Site, 
         sending.cancel()
 
 
+@pytest.mark.row("X-63", case="slow-sender")
+async def test_head_and_body_have_one_time_limit_together(clients: Clients, site: Site) -> None:
+    async with listening(site.app, 0, "127.0.0.1", bounds=Bounds(arrives=0.6)) as port:
+        begun = time.monotonic()
+        slow = await clients.ask(port, b"POST /length HTTP/1.1\r\n")
+        await asyncio.sleep(0.5)
+        await slow.say(b"Host: x\r\nContent-Length: 9\r\n\r\n")
+        assert await slow.rest() == 0
+        assert time.monotonic() - begun < 1
+
+
+@pytest.mark.row("X-63", case="slow-sender")
+async def test_a_body_that_nobody_wants_is_not_waited_for(clients: Clients, site: Site) -> None:
+    async with listening(site.app, 0, "127.0.0.1") as port:
+        client = await clients.ask(port, b"GET /short HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n")
+        assert await client.answer() == b"short"
+        assert await client.rest() == 0
+
+
 async def test_a_request_in_several_pieces_is_answered(clients: Clients, site: Site) -> None:
     async with listening(site.app, 0, "127.0.0.1") as port:
         client = await clients.join(port)
@@ -167,6 +188,7 @@ async def test_an_answer_that_is_not_taken_is_dropped_after_its_time(clients: Cl
         slow = await clients.ask(port, get("/large"))
         await asyncio.sleep(LIMIT * 2)
         assert await slow.rest() < LARGE
+        assert slow.was_reset
 
 
 @pytest.mark.row("X-63", case="slow-reader")
@@ -174,6 +196,28 @@ async def test_a_client_that_takes_an_answer_little_by_little_has_no_more_time(c
     async with listening(site.app, 0, "127.0.0.1", bounds=Bounds(taken=LIMIT)) as port:
         slow = await clients.ask(port, get("/large"))
         assert await slow.trickle(LIMIT * 2, every=0.01) + await slow.rest() < LARGE
+
+
+@pytest.mark.row("X-63", case="slow-reader")
+async def test_no_answer_of_any_size_is_left_behind_by_a_client_that_does_not_read(
+    clients: Clients, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Connections] = []
+
+    def make(server: web.Server, bounds: Bounds) -> Connections:
+        made.append(Connections(server, bounds))
+        return made[-1]
+
+    monkeypatch.setattr(http, "Connections", make)
+    async with listening(site.app, 0, "127.0.0.1", bounds=Bounds(taken=LIMIT)) as port:
+        sizes = range(0, LARGE, LARGE // 32)
+        for size in sizes:
+            silent = clients.enter_context(socket.create_connection(("127.0.0.1", port)))
+            silent.sendall(get(f"/large?size={size}") + get("/large?size=30000"))
+        await asyncio.sleep(LIMIT * 2)
+        held = [one.untaken for one in made[0].open]
+        assert 0 < len(held) < len(sizes), "the kernel takes small answers, and not the largest"
+        assert set(held) == {0}
 
 
 async def test_a_client_that_reads_within_the_time_gets_the_whole_answer(clients: Clients, site: Site) -> None:
