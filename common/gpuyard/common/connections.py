@@ -9,7 +9,8 @@ IDLE, ARRIVING and TAKING each have a time limit, which further bytes do not ext
 connections, one of these is closed for the new one. One that is ANSWERING waits for this process, and is left alone.
 
 aiohttp sees to lines of a head (8 KiB), its fields (128 of 8 KiB) and idle connections. Total times, the number of
-connections and the bytes of all of them are bounded here.
+connections and the bytes of all of them are bounded here. Decided in docs/decisions.md: "Ports for metrics stay with
+aiohttp, whose connection is subclassed".
 """
 
 import asyncio
