@@ -34,7 +34,7 @@ from gpuyard.engine.model import Node, Pod, Promise, Queue, State, Workload
 from gpuyard.engine.snapshot import Draft, Snapshot
 from gpuyard.extender.arrivals import Arrivals
 from gpuyard.extender.flights import Flights
-from gpuyard.extender.offers import Offers
+from gpuyard.extender.offers import Offers, among
 from gpuyard.extender.promises import Promises, Share
 from msgspec.structs import replace
 
@@ -390,7 +390,7 @@ class Ledger:
 
     def offer(self, pod: Pod, nodes: Collection[str], now: float) -> None:
         """kube-scheduler offers these nodes to a pod that waits: its verdict, whatever ours is."""
-        self._offers.put(pod, self.snapshot.fleet.nodes.keys() & nodes, now)
+        self._offers.put(pod, among(self.snapshot.fleet.names, nodes), now)
         self._touch(pod.key)
 
     def refuse(self, seen: Sighting, why: str) -> None:
