@@ -17,7 +17,7 @@ from gpuyard.common.kube.client import Client, Json
 from gpuyard.common.kube.errors import ApiError, KubeError
 from gpuyard.common.kube.resources import PODS
 from gpuyard.common.logs import get_logger
-from gpuyard.engine.kube.pods import GPU_GROUP
+from gpuyard.engine.kube.parts import GPU_GROUP
 from gpuyard.extender.ledger import NOT_SEEN_SENTENCE, Entry, Grant, Ledger, Phase, Sighting
 from gpuyard.extender.server import Unavailable
 from gpuyard.extender.space import Space
