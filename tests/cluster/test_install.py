@@ -277,8 +277,8 @@ SHARING = "shares"
 @pytest.fixture(scope="module")
 def sharing(shared: Cluster) -> Iterator[Cluster]:
     """The same with two pods: one shares a GPU, `plain` does not; neither finds a place."""
-    for name, annotations in ((SHARING, {"gpu-fraction": "0.5"}), ("plain", {"note": "x"})):
-        meta = {"name": name, "namespace": "default", "annotations": annotations}
+    for name, notes in ((SHARING, {"gpu-fraction": "0.5"}), ("plain", {"note": "x"})):
+        meta = {"name": name, "namespace": "default", "annotations": notes}
         spec = {"containers": [{"name": "a", "image": "x"}], "schedulingGates": [{"name": "example.com/later"}]}
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
         shared.kubectl("create", "-f", "-", stdin=json.dumps(pod))

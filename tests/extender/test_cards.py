@@ -59,10 +59,8 @@ def test_an_annotation_that_is_added_to_a_running_pod_counts_nothing() -> None:
 @pytest.mark.row("X-64", case="told")
 def test_the_extender_reports_the_annotation_and_lists_the_pod_as_doubtful() -> None:
     of = bench(phantom(on=""))
-    assert of.reports == [
-        "pod ns/p: metadata.annotations.gpu-fraction: has no effect: the pod does not request "
-        "gpuyard.io/shared-gpu; create it anew where the overlay shared-gpus is installed"
-    ]
+    why = "the pod does not request gpuyard.io/shared-gpu; create it anew where the overlay shared-gpus is installed"
+    assert of.reports == [f"pod ns/p: metadata.annotations.gpu-fraction: has no effect: {why}"]
     assert of.feed.unreadable()["pods"] == 1
 
 
@@ -99,7 +97,7 @@ def test_a_pod_of_kai_counts_beside_its_reservation_pod_whichever_is_seen_first(
 def test_without_it_on_that_node_the_pod_takes_nothing_and_the_reason_is_told(others: tuple[Json, ...]) -> None:
     of = bench(by_kai(), *others)
     assert of.used("team") == 0
-    assert "has no effect: no reservation pod of KAI holds the pod's runai-gpu-group on n1" in of.reports[0]
+    assert "has no effect: no reservation pod of KAI holds a GPU of group g on n1" in of.reports[0]
 
 
 @pytest.mark.row("X-64", case="kai")

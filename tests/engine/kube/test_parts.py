@@ -1,5 +1,7 @@
 """Which parts of GPUs count: those that kube-scheduler asks about, those of drafts, and those that KAI has reserved."""
 
+from typing import Any
+
 import pytest
 from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.parts import SHARED_GPU, of_kai, without_effect
@@ -19,9 +21,9 @@ def there(of: Json) -> Json:
     return with_meta(of, uid=f"uid-{of['metadata']['name']}")
 
 
-def shares(name: str = "p", on: str = "", **more: Json) -> Json:
+def shares(name: str = "p", on: str = "", *, notes: Json = HALF, labels: Json | None = None, **spec: Any) -> Json:  # noqa: ANN401
     """A pod of a cluster with an annotation for a half of a GPU, and nothing else."""
-    return there(pod(name, 0, on=on, **{"notes": HALF} | more))
+    return there(pod(name, 0, on=on, notes=notes, labels=labels, **spec))
 
 
 def requesting(amount: object = "1", *, within: str = "containers", way: str = "limits") -> Json:
@@ -32,15 +34,13 @@ def requesting(amount: object = "1", *, within: str = "containers", way: str = "
 
 def by_kai(name: str = "p", group: str = "g", scheduler: str = "kai-scheduler") -> Json:
     """A pod with a half of a GPU as KAI places it."""
-    return shares(name, "node-1", labels={"runai-gpu-group": group}) | {
-        "spec": {"containers": [{}], "nodeName": "node-1", "schedulerName": scheduler}
-    }
+    return shares(name, "node-1", labels={"runai-gpu-group": group}, schedulerName=scheduler)
 
 
-def reservation(group: str = "g", on: str = "node-1", gpus: int = 1, **more: object) -> Json:
+def reservation(group: str = "g", on: str = "node-1", gpus: int = 1, *, status: Json | None = None) -> Json:
     """KAI's reservation pod for a GPU of a node."""
-    name, space = f"keep-{group}", "kai-resource-reservation"
-    return there(pod(name, gpus, None, on=on, namespace=space, labels={"runai-gpu-group": group}, **more))  # type: ignore[arg-type]
+    labels, space = {"runai-gpu-group": group}, "kai-resource-reservation"
+    return there(pod(f"keep-{group}", gpus, None, on=on, namespace=space, labels=labels, status=status))
 
 
 def fraction(of: Json) -> int:
@@ -174,11 +174,8 @@ def told(of: Json) -> tuple[str, str] | None:
 @pytest.mark.row("X-64", case="told")
 @pytest.mark.parametrize("name", ["gpu-fraction", "gpu-memory"])
 def test_an_annotation_without_effect_is_told_with_the_remedy(name: str) -> None:
-    assert told(shares(notes={name: "1"})) == (
-        name,
-        "has no effect: the pod does not request gpuyard.io/shared-gpu; "
-        "create it anew where the overlay shared-gpus is installed",
-    )
+    why = "the pod does not request gpuyard.io/shared-gpu; create it anew where the overlay shared-gpus is installed"
+    assert told(shares(notes={name: "1"})) == (name, f"has no effect: {why}")
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,7 @@ RESERVATIONS = frozenset({"kai-resource-reservation", "runai-reservation"})
 Card = tuple[str, str]
 """A shared GPU: its node and its group."""
 
+_REMEDY = "create it anew where the overlay shared-gpus is installed"
 _NO_SPEC = objects.PodSpec()
 
 
@@ -72,15 +73,10 @@ def without_effect(seen: objects.Pod, counted: Pod) -> tuple[str, str] | None:
     name = _part(seen)
     if name is None or _is_asked_about(seen) or counted.shape.wants_gpu:
         return None
-    if _kai_cards(seen):
-        return (
-            name,
-            f"has no effect: no reservation pod of KAI holds the pod's {GPU_GROUP} on {counted.node or 'a node'}",
-        )
+    if cards := _kai_cards(seen):
+        node, group = cards[0]
+        return name, f"has no effect: no reservation pod of KAI holds a GPU of group {group} on {node}"
     return name, f"has no effect: the pod does not request {SHARED_GPU}; {_REMEDY}"
-
-
-_REMEDY = "create it anew where the overlay shared-gpus is installed"
 
 
 def _is_asked_about(seen: objects.Pod) -> bool:
@@ -94,9 +90,7 @@ def _is_asked_about(seen: objects.Pod) -> bool:
 def _requests_part(container: objects.Container) -> bool:
     """Whether a container names the resource, in whatever amount: for kube-scheduler that is enough."""
     has = container.resources
-    return has is not None and any(
-        part is not None and part.shared_gpu is not None for part in (has.requests, has.limits)
-    )
+    return has is not None and any(one is not None and one.shared_gpu is not None for one in (has.requests, has.limits))
 
 
 def _kai_cards(seen: objects.Pod) -> tuple[Card, ...]:
