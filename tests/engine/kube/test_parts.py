@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from gpuyard.engine.kube import objects
-from gpuyard.engine.kube.parts import SHARED_GPU, of_kai, without_effect
+from gpuyard.engine.kube.parts import SHARED_GPU, beside, of_kai, without_effect
 from gpuyard.engine.kube.telling import telling
 from gpuyard.engine.model import GPU
 from gpuyard.engine.snapshot import Snapshot
@@ -185,6 +185,14 @@ def test_an_annotation_without_effect_is_told_with_the_remedy(name: str) -> None
 )
 def test_of_all_others_nothing_is_told(of: Json) -> None:
     assert told(of) is None
+
+
+@pytest.mark.row("X-64", case="told")
+def test_a_pod_that_looks_like_one_of_kai_is_told_which_reservation_is_missing() -> None:
+    given = seen(objects.Pod, by_kai())
+    alone = beside(telling(given, Heard()).pod, ())
+    why = "has no effect: no reservation pod of KAI holds a GPU of group g on node-1"
+    assert without_effect(given, alone) == ("gpu-fraction", why)
 
 
 @pytest.mark.row("X-64", case="told")
