@@ -274,7 +274,7 @@ SHARING = "shares"
 """A pod that was created with the annotation."""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def sharing(shared: Cluster) -> Iterator[Cluster]:
     """The same with two pods: one shares a GPU, `plain` does not; neither finds a place."""
     for name, notes in ((SHARING, {"gpu-fraction": "0.5"}), ("plain", {"note": "x"})):
@@ -284,7 +284,7 @@ def sharing(shared: Cluster) -> Iterator[Cluster]:
         shared.kubectl("create", "-f", "-", stdin=json.dumps(pod))
     eventually(lambda: bool(refusal(shared, "plain", {"gpu-fraction": "0.5"})), within=60)
     yield shared
-    shared.kubectl("delete", "pod", SHARING, "plain", "--namespace", "default", "--now")
+    shared.kubectl("delete", "pod", SHARING, "plain", "--namespace", "default", "--grace-period=0", "--force")
 
 
 def refusal(cluster: Cluster, pod: str, annotations: dict[str, str | None], *more: str) -> str:
