@@ -270,6 +270,61 @@ def test_all_other_pods_stay_as_they_are(shared: Cluster) -> None:
     assert asked_for(shared, {"gpu-fraction": "0.5"}, **named) == {"limits": named, "requests": named}
 
 
+SHARING = "shares"
+"""A pod that was created with the annotation."""
+
+
+@pytest.fixture
+def sharing(shared: Cluster) -> Iterator[Cluster]:
+    """The same with two pods: one shares a GPU, `plain` does not; neither finds a place."""
+    for name, notes in ((SHARING, {"gpu-fraction": "0.5"}), ("plain", {"note": "x"})):
+        meta = {"name": name, "namespace": "default", "annotations": notes}
+        spec = {"containers": [{"name": "a", "image": "x"}], "schedulingGates": [{"name": "example.com/later"}]}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+        shared.kubectl("create", "-f", "-", stdin=json.dumps(pod))
+    eventually(lambda: bool(refusal(shared, "plain", {"gpu-fraction": "0.5"})), within=60)
+    yield shared
+    shared.kubectl("delete", "pod", SHARING, "plain", "--namespace", "default", "--grace-period=0", "--force")
+
+
+def refusal(cluster: Cluster, pod: str, annotations: dict[str, str | None], *more: str) -> str:
+    """Why the API server does not give a pod these annotations; empty: it would."""
+    patch = json.dumps({"metadata": {"annotations": annotations}})
+    change = ("patch", "pod", pod, "--namespace", "default", "--type=merge", "--patch", patch, "--dry-run=server")
+    try:
+        cluster.kubectl(*change, *more)
+    except SandboxError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.row("X-65", case="added")
+@pytest.mark.parametrize("key", ["gpu-fraction", "gpu-memory", "gpu-fraction-num-devices"])
+def test_no_annotation_for_a_part_of_a_gpu_can_be_added_to_a_pod_that_exists(sharing: Cluster, key: str) -> None:
+    assert (
+        f"annotation {key} of pod default/plain may not be added or changed, because the part of a GPU that a pod "
+        "requests is set when the pod is created; delete the pod and create it again"
+    ) in refusal(sharing, "plain", {key: "1"})
+
+
+@pytest.mark.row("X-65", case="changed")
+def test_nor_can_its_value_be_changed(sharing: Cluster) -> None:
+    assert "annotation gpu-fraction of pod default/shares" in refusal(sharing, SHARING, {"gpu-fraction": "1"})
+
+
+@pytest.mark.row("X-65", case="status")
+def test_nor_by_way_of_the_status(sharing: Cluster) -> None:
+    assert "gpu-memory of pod default/plain" in refusal(sharing, "plain", {"gpu-memory": "9"}, "--subresource=status")
+
+
+@pytest.mark.row("X-65", case="other-updates")
+@pytest.mark.parametrize("annotations", [{"note": "y"}, {"gpu-fraction": "0.5", "note": "y"}, {"gpu-fraction": None}])
+def test_other_updates_of_a_pod_with_such_an_annotation_are_accepted(
+    sharing: Cluster, annotations: dict[str, str | None]
+) -> None:
+    assert refusal(sharing, SHARING, annotations) == ""
+
+
 # --- uninstall; each goes on where the one before has ended ---
 
 

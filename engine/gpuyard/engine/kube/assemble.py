@@ -21,6 +21,7 @@ from gpuyard.engine.kube.gangs import Owners, part_of, parts_of
 from gpuyard.engine.kube.meta import is_name, key_of, meta_of, name_of, namespace_of, notes_of, read
 from gpuyard.engine.kube.nodes import node
 from gpuyard.engine.kube.others import budget, promises, rule, topology
+from gpuyard.engine.kube.parts import Card, beside, reserved
 from gpuyard.engine.kube.queues import history, queue
 from gpuyard.engine.kube.telling import NOT_BORN, Telling
 from gpuyard.engine.kube.times import moment
@@ -81,6 +82,8 @@ class _Assembly:
         self._newest = 0
         """The newest time that any pod carries."""
         self._with_devices: list[Telling] = []
+        self._held: set[Card] = set()
+        """The GPUs that reservation pods of KAI hold."""
         self._offers: dict[str, model.Offer] = {}
         for one in found:
             self._at = one
@@ -142,6 +145,7 @@ class _Assembly:
                 self._newest = at
         if told.device_ids:
             self._with_devices.append(told)
+        self._held.update(reserved(pod))
         if told.in_vain:
             self._offers[pod.key] = model.Offer(in_vain=told.in_vain)
 
@@ -230,6 +234,8 @@ class _Assembly:
         self._at, pod = one, one.object.pod
         if pod.node and pod.node not in self._nodes and pod.holds:
             self._complain("spec.nodeName", f"there is no node {pod.node!r} in the input")
+        if one.object.of_kai:
+            pod = beside(pod, self._held)
         if pod.group or parts:
             pod = replace(pod, group=part_of(pod.group, workload, parts, self._complain))
         if pod.workload != workload or pod.created == NOT_BORN or one.object.device_ids:

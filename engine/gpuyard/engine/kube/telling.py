@@ -5,6 +5,7 @@ So the forms of its JSON, which are many times larger, need not be kept until ev
 
 from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.faults import Complain
+from gpuyard.engine.kube.parts import Card, of_kai
 from gpuyard.engine.kube.pods import device_ids, pod
 from gpuyard.engine.kube.verdicts import in_vain
 from gpuyard.engine.kube.workloads import Claim, own_claim
@@ -21,6 +22,8 @@ class Telling(objects.Object, kw_only=True):
     claim: Claim
     """Without the value of its priority class."""
     device_ids: tuple[str, ...]
+    of_kai: tuple[Card, ...]
+    """The GPUs on which its part counts only if KAI's reservation pods hold them."""
     in_vain: str
     """Why no eviction would help it while it waits, by kube-scheduler's word."""
 
@@ -34,5 +37,6 @@ def telling(seen: objects.Pod, complain: Complain) -> Telling:
         pod=read,
         claim=own_claim(seen, complain),
         device_ids=device_ids(seen),
+        of_kai=of_kai(seen),
         in_vain=in_vain(seen.status) if read.state is State.PENDING else "",
     )
