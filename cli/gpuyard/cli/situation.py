@@ -16,7 +16,7 @@ from gpuyard.engine.explain.suggestions import advice_in_words
 from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.faults import ignore
 from gpuyard.engine.kube.parts import without_effect
-from gpuyard.engine.kube.telling import telling
+from gpuyard.engine.kube.pod_facts import pod_facts
 from gpuyard.engine.kube.times import moment
 from gpuyard.engine.model import Pod, Promise, State
 from gpuyard.engine.model.results import Bind, Clearing, Evict, Outcome, Reason, Waiting
@@ -110,7 +110,7 @@ def situation(raw: Json, snapshot: Snapshot, outcome: Outcome, explanation: Expl
 def part_without_effect(raw: Json) -> str:
     """The annotation by which a pod names a part of a GPU that does not count, and why it does not; empty: none."""
     seen = msgspec.json.decode(msgspec.json.encode(raw), type=objects.Pod)
-    found = without_effect(seen, telling(seen, ignore).pod)
+    found = without_effect(seen, pod_facts(seen, ignore).pod)
     return f"the annotation {found[0]} {found[1]}" if found else ""
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.parts import SHARED_GPU, beside, of_kai, without_effect
-from gpuyard.engine.kube.telling import telling
+from gpuyard.engine.kube.pod_facts import pod_facts
 from gpuyard.engine.model import GPU
 from gpuyard.engine.model.snapshot import Snapshot
 
@@ -45,7 +45,7 @@ def reservation(group: str = "g", on: str = "node-1", gpus: int = 1, *, status: 
 
 def fraction(of: Json) -> int:
     heard = Heard()
-    found = telling(seen(objects.Pod, of), heard).pod.shape.fraction
+    found = pod_facts(seen(objects.Pod, of), heard).pod.shape.fraction
     assert not heard
     return found
 
@@ -73,7 +73,7 @@ def test_nor_does_it_take_a_gpu_of_a_node() -> None:
 @pytest.mark.row("X-64", case="queue")
 @pytest.mark.parametrize("notes", [HALF, {"gpu-memory": "4096"}, {"gpu-memory": "much"}, {"gpu-fraction": "NaN"}])
 def test_whatever_the_annotation_says_it_is_no_fault(notes: Json) -> None:
-    told = telling(seen(objects.Pod, shares(notes=notes)), heard := Heard())
+    told = pod_facts(seen(objects.Pod, shares(notes=notes)), heard := Heard())
     assert (told.pod.shape.wants_gpu, heard) == (False, [])
 
 
@@ -95,7 +95,7 @@ def test_another_resource_is_not_enough() -> None:
 
 def test_a_pod_with_whole_gpus_is_still_told_that_these_exclude_a_part() -> None:
     heard = Heard()
-    assert telling(seen(objects.Pod, there(pod(gpus=1, notes=HALF))), heard).pod.shape.gpus == 1
+    assert pod_facts(seen(objects.Pod, there(pod(gpus=1, notes=HALF))), heard).pod.shape.gpus == 1
     assert "excludes nvidia.com/gpu" in heard[0][1]
 
 
@@ -168,7 +168,7 @@ def test_of_other_pods_it_does_not_matter_what_is_reserved(of: Json) -> None:
 
 def told(of: Json) -> tuple[str, str] | None:
     given = seen(objects.Pod, of)
-    return without_effect(given, telling(given, Heard()).pod)
+    return without_effect(given, pod_facts(given, Heard()).pod)
 
 
 @pytest.mark.row("X-64", case="told")
@@ -190,7 +190,7 @@ def test_of_all_others_nothing_is_told(of: Json) -> None:
 @pytest.mark.row("X-64", case="told")
 def test_a_pod_that_looks_like_one_of_kai_is_told_which_reservation_is_missing() -> None:
     given = seen(objects.Pod, by_kai())
-    alone = beside(telling(given, Heard()).pod, ())
+    alone = beside(pod_facts(given, Heard()).pod, ())
     why = "has no effect: no reservation pod of KAI holds a GPU of group g on node-1"
     assert without_effect(given, alone) == ("gpu-fraction", why)
 

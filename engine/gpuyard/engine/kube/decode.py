@@ -10,8 +10,8 @@ from gpuyard.engine.kube.faults import Fault, printable
 from gpuyard.engine.kube.makers import Maker, Submitted
 from gpuyard.engine.kube.meta import explained, key_of
 from gpuyard.engine.kube.parts import SHARED_GPU, without_effect
+from gpuyard.engine.kube.pod_facts import pod_facts
 from gpuyard.engine.kube.pods import past_its_queue
-from gpuyard.engine.kube.telling import telling
 
 T = TypeVar("T", bound=objects.Object)
 
@@ -201,7 +201,7 @@ class Harvest:
         self._at = source, seen
         self._settle(seen, document)
         if isinstance(seen, objects.Pod):
-            told = telling(seen, self._complain)
+            told = pod_facts(seen, self._complain)
             if past_its_queue(seen) and told.pod.shape.wants_gpu:
                 self.warnings.append(printable(f"{source}: Pod {key_of(seen)}: {_PAST}"))
             if (vain := without_effect(seen, told.pod)) is not None:

@@ -15,7 +15,7 @@ NOT_BORN = -1
 """The age of a pod that does not say when it was made."""
 
 
-class Telling(objects.Object, kw_only=True):
+class PodFacts(objects.Object, kw_only=True):
     """A pod, as if nothing else were given: in a workload of its own, and what it would say of another one."""
 
     pod: Pod
@@ -28,10 +28,10 @@ class Telling(objects.Object, kw_only=True):
     """Why no eviction would help it while it waits, by kube-scheduler's word."""
 
 
-def telling(seen: objects.Pod, complain: Complain) -> Telling:
+def pod_facts(seen: objects.Pod, complain: Complain) -> PodFacts:
     """Read what one pod says."""
     read = pod(seen, None, NOT_BORN, complain)
-    return Telling(
+    return PodFacts(
         kind=seen.kind,
         metadata=seen.metadata,
         pod=read,
