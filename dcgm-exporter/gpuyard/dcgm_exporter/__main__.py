@@ -109,7 +109,7 @@ async def serve(process: Process, options: Options) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run until stopped; returns the exit code."""
-    parser = arguments.parser(COMPONENT, "The topology as NVIDIA's metrics on port 9400.")
+    parser = arguments.parser(COMPONENT, "Serve the topology as NVIDIA's metrics on port 9400.")
     parser.add_argument("--namespace", default=NAMESPACE, help="the topology's (default %(default)s)")
     parser.add_argument(
         "--node", default=os.environ.get("NODE_NAME", ""),
