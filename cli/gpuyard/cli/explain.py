@@ -20,7 +20,7 @@ _POD = ("", "pod", "pods", "po")
 
 @click.command()
 @click.argument("thing", metavar="KIND/NAME")
-@click.option("-n", "--namespace", default="", help="Where it is (default: as kubectl).")
+@click.option("-n", "--namespace", default="", help="The namespace of the object (default: as kubectl).")
 @formatted
 @reaching
 def explain(kubeconfig: str, context: str, thing: str, namespace: str, output: str) -> None:

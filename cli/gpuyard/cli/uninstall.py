@@ -18,7 +18,7 @@ MORE = {"mock": "the labels, annotations and GPUs that the mock has put on nodes
 @click.option("--yes", "-y", is_flag=True, help="Do not ask before removing.")
 @click.option("--dry-run", is_flag=True, help="List what would be removed, and remove nothing.")
 @click.option("--crds", is_flag=True, help="Also delete the CRDs, with all Queues and PodGroups.")
-@click.option("--wait/--no-wait", default=True, help="Whether to wait until kubelets let go of the GPUs (5 minutes).")
+@click.option("--wait/--no-wait", default=True, help="Wait until kubelets let go of the GPUs (5 minutes).")
 @formatted
 @reaching
 def uninstall(  # noqa: PLR0913 - the options of the command

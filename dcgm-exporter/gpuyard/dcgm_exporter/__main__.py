@@ -116,7 +116,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="serve this node's GPUs (default: $NODE_NAME; empty: those of all nodes without a kubelet)",
     )  # fmt: skip
     parser.add_argument("--host", metavar="ADDRESS", help="the address to serve on (default: all addresses)")
-    parser.add_argument("--port", type=int, default=PORT, help="where to serve (default %(default)s)")
+    parser.add_argument("--port", type=int, default=PORT, help="the port to serve on (default %(default)s)")
     given = arguments.parse(parser, None, argv)
     configure(COMPONENT, given.log_level)
     options = Options(given.kubeconfig, given.context, given.namespace, given.node, given.host, given.port)

@@ -54,7 +54,7 @@ def sandbox() -> None:
 
 
 @sandbox.command()
-@click.option("--ground", type=GROUND_NAMES, default="processes", show_default=True, help="What it is made of.")
+@click.option("--ground", type=GROUND_NAMES, default="processes", show_default=True, help="The ground to run on.")
 @NAME
 @click.option("--nodes", type=int, help="The number of KWOK nodes [default: 4], or of kind workers [default: 2].")
 @click.option(
