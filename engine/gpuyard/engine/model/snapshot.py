@@ -129,7 +129,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             now=now,
             topologies={t.name: t for t in topologies},
             budgets={b.name: b for b in budgets},
-            promises=tuple(sorted(promises, key=lambda p: (p.plan, p.pod))),
+            promises=tuple(sorted(promises, key=lambda p: p.name)),
             history=dict(history or {}),
             namespaces=dict(namespaces or {}),
         )
@@ -188,7 +188,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     def with_promises(self, promises: Iterable[Promise]) -> "Snapshot":
         """With these promises and no others."""
-        return msgspec.structs.replace(self, promises=tuple(sorted(promises, key=lambda p: (p.plan, p.pod))))
+        return msgspec.structs.replace(self, promises=tuple(sorted(promises, key=lambda p: p.name)))
 
     def with_offer(self, pod: str, offer: Offer | None) -> "Snapshot":
         """With what kube-scheduler said of a pod last; None: nothing that is still fresh."""
