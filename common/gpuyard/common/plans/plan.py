@@ -20,7 +20,6 @@ from gpuyard.engine.explain.sentences import LONGEST_TEXT, shortened
 from gpuyard.engine.kube.times import moment
 from gpuyard.engine.model import Promise, Shape
 
-
 ELASTIC = "elastic"
 """The phase of plans by other writers."""
 

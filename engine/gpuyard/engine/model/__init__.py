@@ -37,6 +37,7 @@ __all__ = [
     "PodTerm",
     "PreferredNodes",
     "Promise",
+    "PromiseName",
     "Queue",
     "Requirement",
     "Shape",

@@ -8,8 +8,8 @@ The heir is the pod that the promise names, while it waits; else the first that 
 and is let through to its node: only that assigns it. An open promise keeps its room from all others; a taken one counts
 as its heir does.
 
-What an elastic plan promises is for all pods of a workload on a node. It is open for as much as those of them leave that
-were let through or placed there since the plan was written (`engine.rules.promises.untaken`).
+What an elastic plan promises is for all pods of a workload on a node. It is open for as much as those of them leave
+that were let through or placed there since the plan was written (`engine.rules.promises.untaken`).
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -84,11 +84,15 @@ class Promises:
             for promise in {one.name: one for key in workloads for one in self._by_workload.get(key, ())}.values():
                 self._measure(promise)
 
-    def of(self, pod: Pod, nodes: Collection[str] = ()) -> Promise | None:
-        """What a waiting pod may inherit, on one of these nodes if possible. Asking assigns nothing."""
+    def of(self, pod: Pod, nodes: Collection[str] | None = None) -> Promise | None:
+        """What a waiting pod may inherit, on one of these nodes if possible. Asking assigns nothing.
+
+        What is kept for its workload on other nodes does not hold it up where it is offered these.
+        """
         meant = list(self._meant_for(pod))
-        named = (promise for promise in meant if not (nodes and promise.elastic))
-        return next((promise for promise in meant if promise.node in nodes), next(named, None))
+        here = (promise for promise in meant if nodes is not None and promise.node in nodes)
+        elsewhere = (promise for promise in meant if nodes is None or not promise.elastic)
+        return next(here, next(elsewhere, None))
 
     def own(self, pod: Pod) -> tuple[Promise, ...]:
         """The promises that keep no room from a pod: the one that it may inherit, and all those to its workload."""
@@ -168,6 +172,10 @@ class Promises:
     def open(self, pod: Pod) -> Iterator[Promise]:
         """What keeps room from this pod: of all promises that are not its own what is neither taken nor met."""
         return self._open(self.all, self.own(pod))
+
+    def open_ones(self) -> Iterator[Promise]:
+        """What is neither taken nor met of all promises."""
+        return self._open(self.all)
 
     def open_on(self, node: str, own: Collection[Promise] = ()) -> Iterator[Promise]:
         """What keeps room on a node from whoever has `own`."""

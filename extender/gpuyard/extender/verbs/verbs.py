@@ -154,7 +154,8 @@ class Verbs:
 
     def _share(self, asked: Asked, promise: Promise) -> Grant | Refusal:
         """The node on which room is kept for the workload, if there is as much as the pod asks for; else any other."""
-        if Space(asked.snapshot, self._ledger, asked.seen.pod).has_room(promise.node):
+        pod = asked.seen.pod
+        if not pod.shape.shared and Space(asked.snapshot, self._ledger, pod).has_room(promise.node):
             return Grant(promise.node)
         why = self._outranked(asked)
         return _because(why) if why else self._choose(asked)
