@@ -190,7 +190,7 @@ class Extender:
             async with asyncio.TaskGroup() as parts:
                 faults = tell(lambda: self.ledger.queue_faults, recorder)
                 owners = self.feed.wait_for_owners(time.monotonic, WAKER_INTERVAL)
-                planning = (planner.run(), planner.answer())
+                planning = (planner.run(), planner.elastic.run(lambda: self.config().planner.interval))
                 for part in (waker.run(WAKER_INTERVAL), *planning, recorder.run(), faults, owners):
                     parts.create_task(part)
         finally:

@@ -100,7 +100,7 @@ class Planner:
         self._today = today
         self._store = Store(client)
         self._pruner = Pruner(self._store, plans)
-        self._elastic = ElasticPlans(
+        self.elastic = ElasticPlans(
             self._store,
             ledger,
             plans,
@@ -111,6 +111,7 @@ class Planner:
             clock=clock,
             today=today,
         )
+        """Answers the plans of other writers."""
         self._teller = teller = Teller(recorder, queue_uids, self._queue_of)
         self._waiting = WaitingRoom(teller, clock)
         self._executor = Executor(client, self._store, teller, metrics)
@@ -139,15 +140,6 @@ class Planner:
             except Exception:
                 # Whatever is wrong with deciding, the verbs go on answering.
                 log.exception("planner-failed")
-            await asyncio.sleep(self._config().planner.interval)
-
-    async def answer(self) -> NoReturn:
-        """Answer the plans of other writers once per interval."""
-        while True:
-            try:
-                await self._elastic.look()
-            except Exception:
-                log.exception("elastic-plans-failed")
             await asyncio.sleep(self._config().planner.interval)
 
     async def look(self) -> None:
@@ -190,7 +182,7 @@ class Planner:
             recall(self._observer.refusals, self._store.refused, self._ledger.entries, self._clock(), self._today())
             self._fresh = False
         self._loaded = True
-        self._elastic.resume()
+        self.elastic.resume()
         self._keep_places()
 
     async def _advance(self, run: Run) -> None:
@@ -221,11 +213,11 @@ class Planner:
         return (entry.seen.workload.queue if entry and entry.seen.workload else "") or ""
 
     def _keep_places(self) -> None:
-        kept = {name: run.open for name, run in self._runs.items()}, self._elastic.promises
+        kept = {name: run.open for name, run in self._runs.items()}, self.elastic.promises
         if kept != self._kept:
             # Of many plans hardly one has changed: what all of them promise is not made anew for each.
             own = (promise(run.plan, one) for run in self._runs.values() for one in run.open)
-            self._ledger.put_promises((*own, *self._elastic.promises))
+            self._ledger.put_promises((*own, *self.elastic.promises))
             # Last: what could not be put is tried again.
             self._kept = kept
         self._metrics.running.set(len(self._runs))
@@ -235,7 +227,7 @@ class Planner:
     async def _decide(self) -> None:
         now, settings = self._clock(), self._config().engine
         asked = self._asked_about()
-        leaving = [*self._victims(), *self._elastic.leaving(self._ledger.snapshot)]
+        leaving = [*self._victims(), *self.elastic.leaving(self._ledger.snapshot)]
         await drain(self._observer.prepare(), self._clock, self._calls)
         snapshot = self._observer.snapshot(self._open_promises(), leaving, now, int(self._today()))
         await give_way(self._calls)
@@ -288,7 +280,7 @@ class Planner:
     def _why_not(self, plan: Plan) -> str:
         """Why the room that another writer's plan asks for cannot be kept; empty: it can."""
         gone = (pod.uid for pod in leaving(plan, self._ledger.snapshot))
-        others = (*self._victims(), *self._elastic.leaving(self._ledger.snapshot))
+        others = (*self._victims(), *self.elastic.leaving(self._ledger.snapshot))
         view = self._observer.glance((*others, *gone), self._clock())
         return refusal(plan, view, self._ledger.promises.open_ones(), self._starting)
 

@@ -8,8 +8,10 @@ A plan that is deleted keeps nothing from then on. Nobody is evicted for such a 
 is answered stands in `status.accepted`, which a restart goes on from, and in the state; each is written once.
 """
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NoReturn
 
 from gpuyard.common.kube.errors import KubeError
 from gpuyard.common.logs import get_logger
@@ -89,6 +91,16 @@ class ElasticPlans:
         for plan in self._under_way():
             if plan.status.accepted and plan.metadata.uid not in self._held:
                 self._take_on(plan)
+
+    async def run(self, interval: Callable[[], float]) -> NoReturn:
+        """Look once per interval, beside the planner: however long a cycle takes, a writer is answered."""
+        while True:
+            try:
+                await self.look()
+            except Exception:
+                # Whatever is wrong with one of them, the verbs go on answering.
+                log.exception("elastic-plans-failed")
+            await asyncio.sleep(interval())
 
     async def look(self) -> None:
         """Answer the new ones, see how far the others have come, and write down what is new."""
