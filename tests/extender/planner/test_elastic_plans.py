@@ -459,7 +459,7 @@ async def test_a_plan_of_our_own_of_which_nobody_knew_whether_it_was_stored_is_g
         await create(address, body)  # type: ignore[arg-type]
         raise UnreachableError("the answer is lost")
 
-    stage.api.create = stored_without_an_answer  # type: ignore[method-assign,assignment]
+    stage.api.create = stored_without_an_answer  # type: ignore[method-assign]
     with pytest.raises(UnreachableError):
         await stage.look()
     stage.api.create = create  # type: ignore[method-assign]
