@@ -66,7 +66,7 @@ def get(cluster: Cluster, *what: str) -> Any:  # noqa: ANN401 - whatever kubectl
 
 
 def uninstall(cluster: Cluster, *arguments: str) -> str:
-    return gpuyard(cluster, "uninstall", *arguments)
+    return gpuyard(cluster, "uninstall", "--yes", *arguments)
 
 
 def gpuyard(cluster: Cluster, *arguments: str, code: int = 0) -> str:
@@ -223,7 +223,7 @@ def test_bare_pods_are_moved_once_the_document_is_followed(installed: Cluster, t
     with pytest.raises(SandboxError):
         installed.kubectl(*may)
     section = "What an intruder in the extender's pod could do"
-    [settings] = [block for block in blocks(DOCS / "security.md") if block.file == "move.yaml"]
+    [settings] = [block for block in blocks(DOCS / "security.md") if block.file == "moving.yaml"]
     (tmp_path / settings.file).write_text(settings.text)
     for line in typed_in(DOCS / "security.md", section):
         here = line.replace("manifests/", f"{MANIFESTS}/").replace(settings.file, str(tmp_path / settings.file))
@@ -362,7 +362,7 @@ def removed(used: Cluster) -> dict[str, list[str]]:
     replace_what_is_kept(used, "red-train-3", begin_a_move(used, "red-train-3"))
     keep(used, "no-pod", {"no": "metadata"})
     begin_a_move(used, "red-train-2")
-    return json.loads(gpuyard(used, "uninstall", "-o", "json", code=1))  # type: ignore[no-any-return]
+    return json.loads(gpuyard(used, "uninstall", "--yes", "-o", "json", code=1))  # type: ignore[no-any-return]
 
 
 @pytest.mark.row("X-76", case="replaced")
@@ -398,6 +398,22 @@ def test_what_somebody_keeps_in_our_namespace_stays_and_so_do_queues_with_their_
     notes = get(used, "pod", "red-train-1", "-n", "quickstart")["metadata"]["annotations"]
     assert "gpuyard.io/poke" not in notes
     assert notes["theirs"] == "yes"
+
+
+@pytest.mark.row("P-04", case="dry-run")
+def test_a_dry_run_lists_what_would_go_and_removes_nothing(used: Cluster) -> None:
+    there = everything(used)
+    said = gpuyard(used, "uninstall", "--dry-run")
+    assert said.startswith(f"gpuyard on {used.api_url} (")
+    assert "  CustomResourceDefinition queues.scheduling.run.ai\n" in said
+    assert everything(used) == there
+
+
+@pytest.mark.row("P-04", case="asked")
+def test_without_a_terminal_and_without_yes_nothing_is_removed(used: Cluster) -> None:
+    there = everything(used)
+    gpuyard(used, "uninstall", code=2)
+    assert everything(used) == there
 
 
 def test_once_nobody_needs_them_crds_and_namespace_go_too(used: Cluster, before: set[str]) -> None:

@@ -44,9 +44,8 @@ def plan(**options: object) -> None:
     It changes nothing, and needs no cluster but with --live; the same input gives the same answer, byte for byte.
 
     \b
-    kubectl get nodes,pods,queues.scheduling.run.ai,podgroups.scheduling.run.ai,\\
-        priorityclasses,pdb -A -o json | gpuyard plan -f -
-    gpuyard plan -f cluster.yaml -f new-job.yaml        # what if I submitted this?
+    gpuyard snapshot save cluster.json
+    gpuyard plan -f cluster.json -f new-job.yaml        # what if I submitted this?
     gpuyard plan --live -f new-job.yaml --check job/new-job
 
     Of a Job, a Deployment, a PyTorchJob and their like that are being submitted, it plans for the pods that they would

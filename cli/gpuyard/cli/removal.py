@@ -1,6 +1,8 @@
 """Takes gpuyard out of a cluster, step by step; every step may be repeated, and says what it removed.
 
 workloads end ──▶ nodes are cleaned ──▶ objects, namespace, CRDs ──▶ what kubelets held is cleaned
+
+Decided in docs/decisions.md: "Uninstall waits for kubelet".
 """
 
 import asyncio
@@ -72,6 +74,12 @@ class Removal:
             left += await self._remove(half, found, known)
             await self._remove_crds(found, everything=crds)
         return left + await self._let_go(held, wait=wait)
+
+    async def planned(self, halves: Iterable[str]) -> list[str]:
+        """The objects that carry our labels, each as kind, namespace and name."""
+        known = await kinds(self._client)
+        found = [thing for half in halves for thing in await ours(self._client, known, half)]
+        return sorted(f"{thing.resource.kind} {thing.meta.key}" for thing in found)
 
     async def _end_workloads(self, half: str, found: Iterable[Thing]) -> list[str]:
         """End what would write again; return when it has ended."""

@@ -45,6 +45,9 @@ _MAKERS: Mapping[str, str] = {
 }
 """Kinds that are read only while they are being submitted, for the pods that they will make."""
 
+READ = frozenset(kind for _, kind, _ in _KINDS)
+"""The kinds of which a snapshot is made."""
+
 _header = msgspec.json.Decoder(objects.Header)
 _name = msgspec.json.Decoder(objects.Object)
 _nameless = msgspec.json.Decoder(objects.Nameless)

@@ -10,6 +10,9 @@ Who sends calls without waiting for answers gets these in the order of the calls
 
 Whether a caller is answered is decided when the head has come. Of the body of a stranger nothing is kept, and its
 connection is closed after the answer.
+
+Decided in docs/decisions.md: "The verbs speak HTTP through httptools, all else through aiohttp"; "Calls are bounded
+before they are read".
 """
 
 import asyncio
@@ -21,7 +24,8 @@ from http import HTTPStatus
 from time import time
 from typing import NamedTuple, Protocol, cast
 
-from gpuyard.common.http import KEEP_ALIVE, SECURITY
+from gpuyard.common.connections import KEEP_ALIVE
+from gpuyard.common.http import SECURITY
 from gpuyard.common.logs import get_logger
 from gpuyard.extender.http.authentication import Gate
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser, parse_url

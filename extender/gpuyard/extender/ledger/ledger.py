@@ -20,6 +20,8 @@ any other one is in flight to one of the nodes that filter returned, and may lan
 
 A key is a pod's name: a later pod of that name takes its place. A pod that was deleted is remembered for a while:
 kube-scheduler may learn of that a moment after us, and ask for a pod that nobody will ever bind.
+
+Decided in docs/decisions.md: "A refusal by kube-scheduler ends a reservation after a second, not at once".
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -36,7 +38,7 @@ from gpuyard.engine.model.snapshot import Draft, Snapshot
 from gpuyard.extender.ledger.arrivals import Arrivals
 from gpuyard.extender.ledger.in_flight import Flights
 from gpuyard.extender.ledger.kept_room import Promises, Share
-from gpuyard.extender.ledger.offers import Offers
+from gpuyard.extender.ledger.offers import Offers, among
 from msgspec.structs import replace
 
 if TYPE_CHECKING:
@@ -376,7 +378,7 @@ class Ledger:
 
     def offer(self, pod: Pod, nodes: Collection[str], now: float) -> None:
         """kube-scheduler offers these nodes to a pod that waits: its verdict, whatever ours is."""
-        self._offers.put(pod, self.snapshot.fleet.nodes.keys() & nodes, now)
+        self._offers.put(pod, among(self.snapshot.fleet.names, nodes), now)
         self._touch(pod.key)
 
     def refuse(self, seen: Sighting, why: str) -> None:

@@ -4,6 +4,8 @@ Pods of one kind are offered the same nodes, on a large cluster thousands of nam
 equal lists are kept once, whoever was asked about in between, and a list goes with the last pod that was offered it.
 Where pods are offered ever different lists, those that were offered longest ago are forgotten: their pods count as pods
 whose offer has grown old.
+
+Decided in docs/decisions.md: "A waiting pod remembers the nodes that it was offered, within a bound".
 """
 
 from collections.abc import Collection
@@ -89,3 +91,11 @@ class Offers:
         del self._lists[names.nodes]
         self.names -= len(names.nodes)
         names.nodes, names.kept = _FORGOTTEN, False
+
+
+def among(known: frozenset[str], offered: Collection[str]) -> frozenset[str]:
+    """Those of the known nodes that are offered, each once; `known` itself where all are.
+
+    A set of thousands of names takes half a MiB, which each call would get from the kernel and give back.
+    """
+    return known if len(offered) == len(known) and known.issuperset(offered) else known.intersection(offered)

@@ -8,6 +8,8 @@ What it decides is checked against the ledger before it acts: the verbs do not s
 the ledger before it is written, so no verb gives away what it keeps, and kube-scheduler gets no second set of victims.
 
 Plans of other writers are answered beside that, once per interval as well, however long a cycle takes.
+
+Decided in docs/decisions.md: "A burst that has room is left to kube-scheduler".
 """
 
 import asyncio

@@ -2,8 +2,9 @@
 
 It may be free, or be held by pods of the plan's own workloads: they leave for the next round. Nobody else's pod leaves
 for it. What plans keep for others, where kube-scheduler has nominated pods, and where waiting pods of higher priority
-are about to start is not there for it. Why so: docs/decisions.md, "Pods of the workloads that an elastic plan names
-count as leaving".
+are about to start is not there for it.
+
+Decided in docs/decisions.md: "Pods of the workloads that an elastic plan names count as leaving".
 """
 
 from collections import Counter
