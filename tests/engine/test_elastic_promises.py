@@ -136,9 +136,16 @@ def test_the_queue_of_a_promise_that_names_none_is_that_of_its_workload() -> Non
     assert some.pending("a", name="other").plan().reason("other") is Reason.PROMISED_TO_OTHER
 
 
-def test_a_promise_to_an_unknown_workload_without_a_queue_is_kept_in_no_cycle() -> None:
-    some = yard().node("n", gpus=1).queue("a", quota=8).reserved("n", workload="job", gpus=1)
-    assert some.pending("a", name="other").plan().placed("other") == ["other"]
+def test_room_for_a_workload_of_which_nothing_is_known_is_kept_as_well() -> None:
+    some = yard().node("n", gpus=2).queue("a", quota=8).reserved("n", workload="job", gpus=1)
+    told = some.pending("a", name="other").pending("a", name="late").plan()
+    assert told.placed() == ["other"]
+    assert told.reason("late") is Reason.PROMISED_TO_OTHER
+
+
+def test_a_promise_in_a_queue_that_is_gone_keeps_nothing() -> None:
+    some = yard().node("n", gpus=1).queue("a", quota=8).reserved("n", workload="job", gpus=1, queue="gone")
+    assert some.pending("a", name="other").plan().placed() == ["other"]
 
 
 # --- in files ---

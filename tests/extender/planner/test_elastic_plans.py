@@ -142,6 +142,15 @@ async def test_nobody_is_evicted_for_room_that_a_writer_frees() -> None:
     assert to.stage.evicted() == []
 
 
+async def test_a_pod_that_has_just_come_hears_that_the_room_is_reserved() -> None:
+    to = Writer()
+    to.write(room("n1", 8), room("n2", 8))
+    await to.look()
+    to.stage.submit(pod("waits", "team", 8, created=to.now()))
+    await to.stage.look()
+    assert ("waits", "PromisedToOther") in to.stage.ear.heard
+
+
 async def test_what_was_accepted_is_beside_what_is_asked_next() -> None:
     to = Writer()
     to.write(room(gpus=5), name="a")

@@ -262,7 +262,7 @@ class Planner:
 
         Then there is nothing to decide, and what a cycle costs is missing where kube-scheduler is answered.
         """
-        if self._runs or snapshot.torn or is_scarce(snapshot):
+        if self._runs or self.elastic.promises or snapshot.torn or is_scarce(snapshot):
             return False
         oldest = snapshot.now
         for count, pod in enumerate(_waiting(snapshot), 1):

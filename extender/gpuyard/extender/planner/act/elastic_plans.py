@@ -112,6 +112,8 @@ class ElasticPlans:
                 self._answer(plan)
             else:
                 self._advance(held, plan)
+            # There may be many, and the verbs are to be answered.
+            await asyncio.sleep(0)
         self._keep()
         for held in list(self._held.values()):
             await self._tell(held)
