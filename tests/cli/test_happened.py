@@ -54,6 +54,13 @@ def test_the_demo_as_it_happened_is_told_line_by_line() -> None:
     assert happened(BEFORE, then) == f"{STEP_1}\n{STEP_2}\n{STEP_3}"
 
 
+def test_room_that_somebody_else_reserved_is_nothing_that_was_decided() -> None:
+    kept = {"workload": "project-c/job", "node": "node-1", "amounts": {"gpus": 1}}
+    reserved = move() | {"metadata": {"name": "elastic-1"}, "spec": {"phase": "elastic", "promises": [kept]}}
+    then = after(on(JOB_B, "node-3"), on(JOB_A, "node-1"), move())
+    assert happened(BEFORE, [*then, reserved]) == happened(BEFORE, then)
+
+
 def test_where_nobody_moves_nobody_is_said_to_have_moved() -> None:
     told = happened(BEFORE, [*BEFORE, on(JOB_B, "node-3"), on(JOB_A, "node-4")])
     assert "Training Job B (3 GPUs) scheduled on Node 3\nTraining Job A (4 GPUs) scheduled on Node 4\n" in told

@@ -52,3 +52,29 @@ async def test_a_crd_that_drops_what_we_write_is_found(
     [found] = await findings(monkeypatch, crds)
     assert (found.status, f"status.{field}" in found.seen) == (status, True)
     assert found.remedy
+
+
+def phase_of(crds: dict[str, Json]) -> Json:
+    [version] = crds["plans.gpuyard.io"]["spec"]["versions"]
+    fields: Json = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    return fields["phase"]  # type: ignore[no-any-return]
+
+
+@pytest.mark.row("B-76")
+async def test_a_crd_of_plans_of_an_earlier_version_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    crds = shipped()
+    phase_of(crds)["enum"].remove("elastic")
+    [found] = await findings(monkeypatch, crds)
+    assert found.status is Status.FAIL
+    assert "plans.gpuyard.io is of an earlier version" in found.seen
+    assert found.remedy.startswith("apply the CRDs of this version first")
+
+
+@pytest.mark.row("B-76")
+async def test_a_crd_of_plans_that_takes_any_phase_is_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    crds = shipped()
+    del phase_of(crds)["enum"]
+    assert [one.status for one in await findings(monkeypatch, crds)] == [Status.OK]
+    [version] = crds["plans.gpuyard.io"]["spec"]["versions"]
+    version["schema"]["openAPIV3Schema"] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    assert [one.status for one in await findings(monkeypatch, crds)] == [Status.OK]

@@ -138,6 +138,21 @@ def test_who_comes_in_the_place_of_a_pod_that_is_gone_waits_for_the_plan_as_well
     assert (found.reason, found.waits_for[0].split(",")[0]) == ("ReclaimInProgress", "plan reclaim-1")
 
 
+def test_a_pod_waits_for_the_plan_that_reserves_room_for_its_workload() -> None:
+    plan = plan_for(8)
+    plan["metadata"]["creationTimestamp"] = NOON
+    plan["spec"] = {
+        "phase": "elastic",
+        "promises": [{"workload": "default/p", "node": "node-1", "amounts": {"gpus": 8}, "queue": "team-a"}],
+    }
+    plan["status"] = {"state": "Running", "accepted": True}
+    found, _ = ask(refused(pod("p", 8)), node(), queue(), plan, *GOING)
+    assert (found.reason, found.waits_for) == (
+        "ReclaimInProgress",
+        ["plan reclaim-1, which keeps room for it on node-1"],
+    )
+
+
 def test_a_pod_with_scheduling_gates_waits_for_who_removes_them() -> None:
     found, page = ask(pod("p", 2, schedulingGates=[{"name": "example.com/hold"}]), node(), queue())
     assert (found.state, found.waits_for) == ("Gated", ["whoever removes its scheduling gates: example.com/hold"])

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 import yaml
 from gpuyard.common.kube.resources import PLANS
-from gpuyard.common.plans.store import HISTORY
 from gpuyard.sandbox import down, files, ports, processes
 from gpuyard.sandbox.demo.stage import EXTENDER, extender_port, manifests, set_up
 
@@ -38,6 +37,7 @@ USER = f"system:serviceaccount:{HOME}:{ACCOUNT}"
 RIGHTS = manifests() / "base" / "extender" / "rbac.yaml"
 LAYERS = {name: manifests() / "overlays" / name / "rbac.yaml" for name in ("move-bare-pods", "ignore-budgets")}
 SOON = 90
+A_FEW = 3
 BUDGETS_DO_NOT_HOLD = "moveBarePods: true\nhonorDisruptionBudgets: false\n"
 BARE_PODS_MOVE = "moveBarePods: true\n"
 
@@ -90,7 +90,7 @@ class Stage:
         self.kubectl("apply", "--namespace", HOME, "-f", str(RIGHTS))
         self.yard.apply(*definitions())
         self.yard.apply(self.yard.pod("it", gpus=0) | {"metadata": {"name": "it", "namespace": HOME}})
-        send(self.yard.cluster.kubeconfig, [one_that_ended(f"old-{number}") for number in range(HISTORY)])
+        send(self.yard.cluster.kubeconfig, [one_that_ended(f"old-{number}") for number in range(A_FEW)])
 
     def start(self) -> processes.Process:
         """The extender, where kube-scheduler asks it."""

@@ -164,16 +164,15 @@ _LINE = re.compile(r"^( *)(\w+):(?: +([^#]*?))?(?: +# (.*))?$")
 
 def known() -> Iterator[tuple[str, str, str]]:
     """Give each key of the sample with its default and its comment."""
-    section = ""
+    above: list[str] = []
     for line in SAMPLE.read_text().splitlines():
         found = _LINE.match(line)
         if found is None or found[2] in ("apiVersion", "kind"):
             continue
         indent, name, value, told = found.groups()
-        if not value:
-            section = f"{name}."
-            continue
-        yield (section if indent else "") + name, value, SELF_TOLD.get(name) or told or ""
+        above[len(indent) // 2 :] = [name]
+        if value:
+            yield ".".join(above), value, SELF_TOLD.get(name) or told or ""
 
 
 SELF_TOLD = {

@@ -205,6 +205,14 @@ class Yard:
         )
         return self
 
+    def reserved(self, node: str, *, workload: str, gpus: int, since: int | None = None, **also: Any) -> Self:
+        """Room that an elastic plan keeps for a workload; unless said, it was written now."""
+        made = self.now if since is None else since
+        self._more["promises"].append(
+            Promise(plan="elastic-1", workload=f"ns/{workload}", shape=_shape(gpus), node=node, since=made, **also)
+        )
+        return self
+
     def topology(self, name: str, *levels: str) -> Self:
         """A topology of nodes."""
         self._more["topologies"].append(Topology(name, levels))

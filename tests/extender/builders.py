@@ -18,6 +18,7 @@ from gpuyard.common.cluster.objects import (
 from gpuyard.common.cluster.translate import Translator
 from gpuyard.common.extender_config import ExtenderConfig
 from gpuyard.common.kube.changes import Batch, Change
+from gpuyard.common.plans.plan import Plan
 from gpuyard.extender.http.authentication import Gate
 from gpuyard.extender.http.server import Unavailable
 from gpuyard.extender.http.wire import CANDIDATES, PREEMPTION, Candidates, FilterAnswer, PreemptAnswer
@@ -33,6 +34,7 @@ _versions = itertools.count(1)
 KINDS: dict[str, type] = {
     "Namespace": Namespace,
     "Node": Node,
+    "Plan": Plan,
     "Pod": Pod,
     "PodDisruptionBudget": PodDisruptionBudget,
     "PodGroup": PodGroup,
@@ -157,6 +159,7 @@ class Bench:
         self.readers: dict[str, Any] = {
             "Namespace": self.feed.namespaces,
             "Node": self.feed.nodes,
+            "Plan": self.feed.plans,
             "Pod": self.feed.pods,
             "PodDisruptionBudget": self.feed.budgets,
             "PodGroup": self.feed.groups,

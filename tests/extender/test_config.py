@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from gpuyard.common.extender_config import VOLUME_TTL, ExtenderConfig
-from gpuyard.common.settings import SettingsError, parse
+from gpuyard.common.extender_config import VOLUME_TTL, ExtenderConfig, Keep
+from gpuyard.common.settings import SettingsError, Span, parse
 from gpuyard.engine.model.settings import Settings
 
 HEAD = "apiVersion: gpuyard.io/v1alpha1\nkind: ExtenderConfig\n"
@@ -93,6 +93,16 @@ def test_pods_with_volumes_have_the_time_that_volumes_take() -> None:
     assert made.ttl(claims_volumes=False) == 30
     assert made.ttl(claims_volumes=True) == VOLUME_TTL
     assert config("reservation: {ttl: 15m}\n").ttl(claims_volumes=True) == 900
+
+
+def test_how_many_plans_that_have_ended_stay_can_be_set() -> None:
+    assert config("plans: {keep: {count: 0, age: 168h}}\n").plans.keep == Keep(count=0, age=Span(7 * 24 * 3600))
+
+
+@pytest.mark.parametrize("keep", ["{count: -1}", "{age: 0s}", "{number: 3}"])
+def test_what_cannot_be_kept_is_refused(keep: str) -> None:
+    with pytest.raises(SettingsError, match="keep"):
+        config(f"plans: {{keep: {keep}}}\n")
 
 
 def test_the_shipped_sample_is_valid(tmp_path: Path) -> None:

@@ -191,6 +191,7 @@ def test_there_is_one_watch_for_each_kind() -> None:
         "rayclusters",
         "leaderworkersets",
         "topologies",
+        "plans",
     }
 
 

@@ -11,6 +11,7 @@ from gpuyard.cli.reading import read
 from gpuyard.cli.story import story
 from gpuyard.common.effects.move import MOVED_FROM
 from gpuyard.common.kube.client import Json
+from gpuyard.common.plans.plan import ELASTIC
 from gpuyard.engine.model.results import Action, Bind, Cycle, Evict, Nominate, Outcome
 from gpuyard.engine.model.settings import Settings
 from gpuyard.engine.model.snapshot import Snapshot
@@ -48,7 +49,7 @@ def _waiting(pod: Json) -> Json:
 def _carried_out(before: Iterable[Json], after: Iterable[Json]) -> list[Json]:
     """The plans that were made in between, as they followed one another."""
     known = {_key(plan) for plan in _all("Plan", before)}
-    new = [plan for plan in _all("Plan", after) if _key(plan) not in known]
+    new = [plan for plan in _all("Plan", after) if _key(plan) not in known and plan["spec"]["phase"] != ELASTIC]
     return sorted(new, key=lambda plan: (plan["metadata"].get("creationTimestamp") or "", _key(plan)))
 
 

@@ -33,7 +33,7 @@ class Right(NamedTuple):
 
 NEEDED: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "": {"pods": (*_READ, "get", "patch"), "nodes": _READ, "namespaces": _READ, "pods/eviction": ("create",)},
-    "gpuyard.io": {"plans": ("list", "create", "delete"), "plans/status": ("patch",)},
+    "gpuyard.io": {"plans": (*_READ, "create", "delete"), "plans/status": ("patch",)},
     "scheduling.run.ai": {"queues": _READ, "podgroups": _READ, "queues/status": ("patch",)},
     "events.k8s.io": {"events": ("create", "patch")},
     "policy": {"poddisruptionbudgets": _READ},

@@ -63,9 +63,26 @@ def _findings(name: str, version: Json, resource: Resource) -> Iterator[Finding]
         if missing := lacking(version, fields):
             seen = f"CRD {name}: its schema lacks {', '.join(missing)}, which the API server therefore drops"
             yield Finding(THERE, status, seen, _AGAIN if status is Status.FAIL else _ELSEWHERE)
+    if resource is PLANS and _ELASTIC not in _phases(version):
+        seen = f"CRD {name} is of an earlier version: it does not know the phase {_ELASTIC}"
+        yield Finding(THERE, Status.FAIL, seen, _FIRST)
     if "status" not in (version.get("subresources") or {}):
         seen = f"CRD {name}: it has no sub-resource status, so that nothing can be told there"
         yield Finding(THERE, Status.FAIL, seen, _AGAIN)
+
+
+_FIRST = "apply the CRDs of this version first (`kubectl apply -k manifests/crds`), then the rest"
+_ELASTIC = "elastic"
+
+
+def _phases(version: Json) -> list[str]:
+    """The phases that a Plan may have."""
+    schema = version.get("schema", {}).get("openAPIV3Schema", {})
+    for name in ("spec", "phase"):
+        if schema.get(_UNKNOWN):
+            return [_ELASTIC]
+        schema = schema.get("properties", {}).get(name, {})
+    return schema.get("enum") or [_ELASTIC]
 
 
 _ELSEWHERE = "`gpuyard top` and the metrics tell the fair shares all the same; manifests/crds has the field"

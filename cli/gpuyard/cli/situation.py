@@ -154,7 +154,13 @@ def _promise(snapshot: Snapshot, pod: Pod) -> Promise | None:
     """What a plan keeps for a pod: by its name, or as for the one that has come in the place of the pod named."""
     place = standing_places(snapshot)[0].get(pod.key)
     kept = [promise for promise in snapshot.promises if place is not None and promise.node == place.node]
-    return next((one for one in kept if one.pod == pod.key or (one.owner and one.owner == pod.owner)), None)
+    return next((one for one in kept if _is_for(one, pod)), None)
+
+
+def _is_for(promise: Promise, pod: Pod) -> bool:
+    if promise.elastic:
+        return promise.workload == pod.workload
+    return promise.pod == pod.key or bool(promise.owner and promise.owner == pod.owner)
 
 
 def _evicted(snapshot: Snapshot, outcome: Outcome, pod: Pod) -> Iterator[str]:

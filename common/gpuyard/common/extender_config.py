@@ -56,6 +56,21 @@ class Promise(Strict, frozen=True):
     """From when the room is free."""
 
 
+class Keep(Strict, frozen=True):
+    """Which of the Plan objects that have ended stay."""
+
+    count: Annotated[int, msgspec.Meta(ge=0)] = 100
+    """At most so many, the newest."""
+    age: Span = Span(7 * 24 * 3600)
+    """For so long."""
+
+
+class Plans(Strict, frozen=True):
+    """Plan objects."""
+
+    keep: Keep = Keep()
+
+
 class Capacity(Strict, frozen=True):
     """What counts for the shares of the queues."""
 
@@ -116,6 +131,7 @@ class ExtenderConfig(Strict, frozen=True):
     reservation: Reservation = Reservation()
     outrank: Outrank = Outrank()
     promise: Promise = Promise()
+    plans: Plans = Plans()
     capacity: Capacity = Capacity()
     consolidation: Consolidation = Consolidation()
     staleness: Staleness = Staleness()

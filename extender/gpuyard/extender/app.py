@@ -190,7 +190,8 @@ class Extender:
             async with asyncio.TaskGroup() as parts:
                 faults = tell(lambda: self.ledger.queue_faults, recorder)
                 owners = self.feed.wait_for_owners(time.monotonic, WAKER_INTERVAL)
-                for part in (waker.run(WAKER_INTERVAL), planner.run(), recorder.run(), faults, owners):
+                planning = (planner.run(), planner.elastic.run(lambda: self.config().planner.interval))
+                for part in (waker.run(WAKER_INTERVAL), *planning, recorder.run(), faults, owners):
                     parts.create_task(part)
         finally:
             self.serving = False
@@ -209,6 +210,7 @@ class Extender:
             calls=self._calls,
             clock=time.monotonic,
             today=time.time,
+            plans=lambda: self.feed.known_plans,
             queue_uids=self.feed.queue_uids,
         )
 

@@ -61,6 +61,7 @@ class Stage:
             calls=lambda: 0,
             clock=lambda: self.bench.now,
             today=lambda: self.bench.today,
+            plans=lambda: self.bench.feed.known_plans,
         )
 
     async def look(self, *, after: float = 1) -> None:

@@ -31,7 +31,7 @@ def test_a_reclaim_names_claimant_queue_victims_and_place() -> None:
     assert (plan.spec.phase, plan.spec.workload, plan.spec.queue) == ("reclaim", "ns/a", "own")
     assert [(one.pod, one.uid, one.node) for one in plan.spec.evictions] == [("ns/c", "uid-c", "n1")]
     assert plan.spec.evictions[0].reason.startswith("reclaim for ns/a; queue own: ")
-    assert [(one.pod, one.node, one.shape.gpus) for one in plan.spec.promises] == [("ns/a", "n1", 4)]
+    assert [(one.pod, one.node, one.shape and one.shape.gpus) for one in plan.spec.promises] == [("ns/a", "n1", 4)]
 
 
 def test_a_move_has_a_place_for_both() -> None:

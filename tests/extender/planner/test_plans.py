@@ -2,7 +2,10 @@
 
 import msgspec
 import pytest
+from gpuyard.common.cluster.translate import Complaints
 from gpuyard.common.plans.plan import TRANSITIONS, Event, Plan, State, promise
+from gpuyard.engine.kube import objects
+from gpuyard.engine.kube.others import promises
 from gpuyard.engine.model import NodeTerm, PodTerm, Requirement, Shape, Toleration
 
 from tests.extender.planner.builders import place, plan, victim
@@ -57,3 +60,30 @@ def test_a_kept_place_is_a_promise_to_the_engine() -> None:
     made = plan(places=[place("a", node="n2", owner="job", gpus=4)])
     told = promise(made, made.spec.promises[0])
     assert (told.plan, told.pod, told.owner, told.node, told.shape.gpus) == (made.name, "ns/a", "job", "n2", 4)
+
+
+@pytest.mark.row("B-70", case="files")
+def test_an_elastic_plan_means_the_same_read_from_the_watch_and_from_a_file() -> None:
+    body = {
+        "metadata": {"name": "e", "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {
+            "phase": "elastic",
+            "workload": "ns/job",
+            "queue": "other",
+            "promises": [
+                {"workload": "ns/job", "node": "n1", "amounts": {"gpus": 4, "cpu": 500, "memory": 7}, "priority": 75},
+                {"workload": "ns/new", "node": "n2", "amounts": {"gpus": 1}, "queue": "team"},
+            ],
+        },
+        "status": {"state": "Running", "accepted": True},
+    }
+    raw = msgspec.json.encode(body)
+    live, complaints = msgspec.json.decode(raw, type=Plan), Complaints()
+    filed = promises(msgspec.json.decode(raw, type=objects.Plan), complaints)
+    assert [promise(live, place) for place in live.spec.promises] == filed
+    assert len(filed) == 2
+    assert not complaints
+
+
+def test_a_status_that_says_nothing_of_acceptance_writes_nothing_of_it() -> None:
+    assert msgspec.to_builtins(plan().status)["accepted"] is None, "which a merge patch leaves out"

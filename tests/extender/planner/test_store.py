@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 import pytest
 from gpuyard.common.kube.errors import ApiError
-from gpuyard.common.plans import store
-from gpuyard.common.plans.plan import Event, Plan
+from gpuyard.common.plans.plan import Event, Plan, Spec
 from gpuyard.common.plans.store import Store
 
 from tests.extender.planner.builders import Api, error, place, plan, victim
@@ -74,12 +73,27 @@ async def test_a_plan_that_somebody_deleted_is_not_missed(api: Api) -> None:
     await of(api).write_status(plan())
 
 
-async def test_the_oldest_of_what_is_done_go(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "HISTORY", 2)
-    for number, name in enumerate(("b", "a", "c")):
-        put(api, ended(name, number))
-    put(api, plan(name="d"))
-    stored = of(api)
-    await stored.load()
-    await stored.write_status(ended("d", 9))
-    assert sorted(path.rpartition("/")[2] for path in api.objects) == ["c", "d"]
+async def test_plans_of_other_writers_are_not_our_own(api: Api) -> None:
+    put(api, msgspec.structs.replace(plan(name="theirs"), spec=Spec(phase="elastic")))
+    assert await of(api).load() == []
+
+
+async def test_a_plan_is_deleted_once(api: Api) -> None:
+    made = await of(api).create(plan())
+    await of(api).delete(made)
+    await of(api).delete(made)
+    assert api.objects == {}
+
+
+async def test_another_plan_of_its_name_is_not_deleted(api: Api) -> None:
+    made = await of(api).create(plan())
+    await of(api).delete(made)
+    await of(api).create(plan())
+    await of(api).delete(made)
+    assert len(api.objects) == 1
+
+
+async def test_any_other_refusal_to_delete_is_an_error(api: Api) -> None:
+    api.errors["delete", f"{PLANS}/reclaim-1"] = error(403, "Forbidden")
+    with pytest.raises(ApiError):
+        await of(api).delete(plan())

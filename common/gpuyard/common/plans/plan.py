@@ -6,6 +6,9 @@
               └── a place is free for too long ────────────────▶ Expired
 
 A plan ends only when those whose eviction was accepted have left, and moved bare pods are back: what ends is done with.
+
+A plan of phase `elastic` is written by somebody else. It evicts nobody, and asks that room on nodes is kept for
+workloads whose next pods do not exist yet. The extender alone writes its status: accepted or Impossible.
 """
 
 from collections.abc import Mapping
@@ -14,7 +17,11 @@ from enum import StrEnum
 import msgspec
 from gpuyard.common.kube.objects import Meta
 from gpuyard.engine.explain.sentences import LONGEST_TEXT, shortened
+from gpuyard.engine.kube.times import moment
 from gpuyard.engine.model import Promise, Shape
+
+ELASTIC = "elastic"
+"""The phase of plans by other writers."""
 
 
 class State(StrEnum):
@@ -57,12 +64,24 @@ class Victim(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A place that is kept: for the pod of that name, or for the first new pod of that owner and shape."""
+class Room(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How much an elastic plan promises to a workload on a node: whole GPUs, millicores, bytes."""
 
-    pod: str
+    gpus: int
+    cpu: int = 0
+    memory: int = 0
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A place that is kept: for the pod of that name, or for the first new pod of that owner and shape.
+
+    Of an elastic plan: room for the pods of a workload on a node, up to these amounts.
+    """
+
     node: str
-    shape: Shape
+    pod: str = ""
+    shape: Shape | None = None
+    amounts: Room | None = None
     owner: str = ""
     workload: str = ""
     queue: str = ""
@@ -101,6 +120,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
     state: State = State.RUNNING
     message: str = ""
+    accepted: bool | None = None
+    """Whether the room that an elastic plan asks for is kept; None: not answered yet."""
     evicted: tuple[str, ...] = ()
     """UIDs of those whose eviction was accepted."""
     kept: tuple[Kept, ...] = ()
@@ -128,6 +149,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def runs(self) -> bool:
         """Whether it is still being carried out."""
         return self.status.state is State.RUNNING
+
+    @property
+    def elastic(self) -> bool:
+        """Whether somebody else has written it, to reserve room."""
+        return self.spec.phase == ELASTIC
+
+    @property
+    def written(self) -> int:
+        """When it was written, by the API server's clock; 0 where nobody says."""
+        at = self.metadata.creation_timestamp
+        return moment(at) if at else 0
 
     @property
     def victims(self) -> Mapping[str, Victim]:
@@ -162,14 +194,16 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 def promise(plan: Plan, place: Place) -> Promise:
     """A kept place as the engine knows it."""
+    room = place.amounts or Room(gpus=0)
     return Promise(
         plan=plan.name,
         pod=place.pod,
         owner=place.owner,
         workload=place.workload,
-        shape=place.shape,
+        shape=place.shape or Shape(gpus=room.gpus, cpu=room.cpu, memory=room.memory),
         node=place.node,
         gpu_groups=place.gpu_groups,
         queue=place.queue,
         priority=place.priority,
+        since=plan.written if plan.elastic else 0,
     )

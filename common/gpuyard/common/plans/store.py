@@ -9,9 +9,6 @@ from gpuyard.common.kube.resources import PLANS
 from gpuyard.common.logs import get_logger
 from gpuyard.common.plans.plan import Plan
 
-HISTORY = 100
-"""So many plans that have ended are kept."""
-
 _PLAN = msgspec.json.Decoder(Plan)
 
 log = get_logger()
@@ -22,17 +19,14 @@ class Store:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._ended: list[str] = []
         self.refused: list[Plan] = []
         """Of the plans that had ended when they were loaded, those whose places kube-scheduler did not offer."""
 
     async def load(self) -> list[Plan]:
-        """The plans that are under way; one that cannot be read is passed over."""
-        found = [plan for item in await self._items() if (plan := _read(item)) is not None]
-        ended = [plan for plan in found if not plan.runs]
-        ended.sort(key=lambda plan: plan.status.finished or "")
-        self._ended = [plan.name for plan in ended]
-        self.refused = [plan for plan in ended if plan.status.refused]
+        """Our own plans that are under way; one that cannot be read is passed over."""
+        read_ones = [plan for item in await self._items() if (plan := _read(item)) is not None]
+        found = [plan for plan in read_ones if not plan.elastic]
+        self.refused = [plan for plan in found if not plan.runs and plan.status.refused]
         return [plan for plan in found if plan.runs]
 
     async def _items(self) -> list[msgspec.Raw]:
@@ -56,16 +50,12 @@ class Store:
         return msgspec.structs.replace(plan, metadata=msgspec.convert(made["metadata"], type(plan.metadata)))
 
     async def write_status(self, plan: Plan) -> None:
-        """Write how far a plan has come; those that ended long ago go."""
+        """Write how far a plan has come; one that was deleted is not missed."""
         try:
             await self._client.patch(PLANS.named(plan.name).sub("status"), {"status": plan.status})
         except ApiError as error:
             if not error.not_found:
                 raise
-            return
-        if not plan.runs:
-            self._ended.append(plan.name)
-            await self._prune()
 
     async def write_kept(self, plan: Plan) -> None:
         """Write what is kept of moved pods; raises `ApiError` unless the API server has it afterwards."""
@@ -76,14 +66,13 @@ class Store:
             why = "the CRD of plans does not know status.kept; apply the CRDs of this version (manifests/crds)"
             raise ApiError(address.about, HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", why)
 
-    async def _prune(self) -> None:
-        while len(self._ended) > HISTORY:
-            try:
-                await self._client.delete(PLANS.named(self._ended[0]))
-            except ApiError as error:
-                if not error.not_found:
-                    raise
-            self._ended.pop(0)
+    async def delete(self, plan: Plan) -> None:
+        """Delete this very plan, unless it is gone already."""
+        try:
+            await self._client.delete(PLANS.named(plan.name), uid=plan.metadata.uid)
+        except ApiError as error:
+            if not error.not_found and not error.conflict:
+                raise
 
 
 def _read(item: msgspec.Raw) -> Plan | None:

@@ -536,12 +536,21 @@ class PodOwner(Object):
 # --- plans ------------------------------------------------------------------------------------------------------------
 
 
-class PlanPromise(Form):
-    """Room that a Plan keeps for a pod."""
+class PlanAmounts(Form):
+    """What an elastic plan promises to a workload on a node."""
 
-    pod: str
+    gpus: int
+    cpu: int = 0
+    memory: int = 0
+
+
+class PlanPromise(Form):
+    """Room that a Plan keeps: for a pod of some shape, or for the pods of a workload up to these amounts."""
+
     node: str
-    shape: msgspec.Raw
+    pod: str = ""
+    shape: msgspec.Raw = NO_BYTES
+    amounts: PlanAmounts | None = None
     owner: str = ""
     workload: str = ""
     queue: str = ""
@@ -552,6 +561,7 @@ class PlanPromise(Form):
 class PlanSpec(Form):
     """`spec` of a Plan, as far as a later cycle needs it."""
 
+    phase: Text = None
     promises: list[PlanPromise] | None = None
 
 
@@ -559,6 +569,7 @@ class PlanStatus(Form):
     """`status` of a Plan."""
 
     state: Text = None
+    accepted: bool | None = None
     deserted: list[str] | None = None
 
 

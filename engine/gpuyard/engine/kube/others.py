@@ -6,11 +6,15 @@ from typing import NamedTuple
 import msgspec
 from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.faults import Complain
-from gpuyard.engine.kube.meta import explained, key_of, name_of, namespace_of
+from gpuyard.engine.kube.meta import created, explained, key_of, name_of, namespace_of
 from gpuyard.engine.kube.selectors import selector
 from gpuyard.engine.model import GPU, Budget, Labels, Pod, Promise, Requirement, Shape, Topology
+from msgspec.structs import replace
 
 _FINISHED = frozenset({"Kept", "Impossible", "Expired"})
+_ELASTIC = "elastic"
+"""The phase of plans that others write; they promise something once they are accepted."""
+
 _shape = msgspec.json.Decoder(Shape)
 
 _MOST_DEVICES = 4096
@@ -69,16 +73,41 @@ def topology(seen: objects.Topology, complain: Complain) -> Topology:
 
 
 def promises(seen: objects.Plan, complain: Complain) -> list[Promise]:
-    """The promises of a plan but those that were met and left again; none when it is finished."""
-    status = seen.status or objects.PlanStatus()
-    if status.state in _FINISHED:
+    """The promises of a plan but those that were met and left again; none when it is finished or not accepted yet."""
+    spec, status = seen.spec or objects.PlanSpec(), seen.status or objects.PlanStatus()
+    elastic = spec.phase == _ELASTIC
+    if status.state in _FINISHED or (elastic and not status.accepted):
         return []
-    kept, deserted = (seen.spec or objects.PlanSpec()).promises or [], status.deserted or ()
-    read_ones = (_promise(name_of(seen), one, f"spec.promises[{n}]", complain) for n, one in enumerate(kept))
-    return [one for one in read_ones if one and one.pod not in deserted]
+    since = created(seen, 0, complain) if elastic else 0
+    kept, deserted = spec.promises or [], status.deserted or ()
+    read_one = _workload_promise if elastic else _promise
+    read_ones = [read_one(name_of(seen), one, f"spec.promises[{n}]", complain) for n, one in enumerate(kept)]
+    return [replace(one, since=since) for one in read_ones if one and (elastic or one.pod not in deserted)]
+
+
+def _workload_promise(plan: str, seen: objects.PlanPromise, field: str, complain: Complain) -> Promise | None:
+    """What an elastic plan promises to a workload."""
+    asked = seen.amounts
+    if seen.pod or not seen.workload or asked is None:
+        complain(field, "a promise of an elastic plan names a workload and amounts, and no pod")
+        return None
+    if asked.gpus < 1 or asked.cpu < 0 or asked.memory < 0:
+        complain(f"{field}.amounts", "gpus is at least 1, cpu and memory are at least 0")
+        return None
+    return Promise(
+        plan=plan,
+        workload=seen.workload,
+        shape=Shape(gpus=asked.gpus, cpu=asked.cpu, memory=asked.memory),
+        node=seen.node,
+        queue=seen.queue,
+        priority=seen.priority,
+    )
 
 
 def _promise(plan: str, seen: objects.PlanPromise, field: str, complain: Complain) -> Promise | None:
+    if not seen.pod:
+        complain(f"{field}.pod", "missing")
+        return None
     try:
         shape = _shape.decode(seen.shape)
     except msgspec.DecodeError as error:

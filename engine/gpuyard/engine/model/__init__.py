@@ -8,7 +8,7 @@ Nothing here decides anything: the readers (`gpuyard.engine.kube`, the extender'
 from gpuyard.engine.model.amounts import GPU, NO_BOUND, NOTHING, RESOURCES, SCALE, UNLIMITED, Amounts
 from gpuyard.engine.model.nodes import NO_LABELS, Labels, Node, Taint, Topology
 from gpuyard.engine.model.pods import ACTIVE, HOLDING, STUCK_AFTER, Budget, Offer, Pod, State
-from gpuyard.engine.model.promises import Promise
+from gpuyard.engine.model.promises import Promise, PromiseName
 from gpuyard.engine.model.queues import MOST_LEVELS, Queue
 from gpuyard.engine.model.shapes import NodeTerm, PodTerm, PreferredNodes, Requirement, Shape, Toleration
 from gpuyard.engine.model.workloads import ALONE, Gang, TopologyConstraint, Workload
@@ -37,6 +37,7 @@ __all__ = [
     "PodTerm",
     "PreferredNodes",
     "Promise",
+    "PromiseName",
     "Queue",
     "Requirement",
     "Shape",

@@ -129,7 +129,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             now=now,
             topologies={t.name: t for t in topologies},
             budgets={b.name: b for b in budgets},
-            promises=tuple(sorted(promises, key=lambda p: (p.plan, p.pod))),
+            promises=tuple(sorted(promises, key=lambda p: p.name)),
             history=dict(history or {}),
             namespaces=dict(namespaces or {}),
         )
@@ -172,7 +172,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     def with_promises(self, promises: Iterable[Promise]) -> "Snapshot":
         """With these promises and no others."""
-        return msgspec.structs.replace(self, promises=tuple(sorted(promises, key=lambda p: (p.plan, p.pod))))
+        return msgspec.structs.replace(self, promises=tuple(sorted(promises, key=lambda p: p.name)))
 
     def path(self, queue: str | None) -> tuple[str, ...]:
         """The queue's name and its ancestors' up to the root; empty when there is no such queue."""

@@ -163,6 +163,9 @@ class Cycle:
         for workload, pod in self._absent:
             if workload.queue in self.accounts.leaves:
                 yield self.scratch.add_team(workload, [pod])
+            elif not workload.queue:
+                # Reserved for a workload of which nothing is known yet: it is not in line, but nobody takes its room.
+                self._hold(self.scratch.add_team(workload, [pod]), [pod])
 
     def _start(self, team: Team, pods: Pods, equals: Equals) -> Generator[None, None, bool]:
         if self.settings.keep_nodes_empty and any(pod.shape.wants_gpu for pod in pods):

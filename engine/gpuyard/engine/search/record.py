@@ -67,7 +67,11 @@ class Record:
 
     def starts(self) -> list[str]:
         """The pods that start at once."""
-        return [key for key, made in self.placements.items() if made.place.status is Status.BOUND]
+        return list(self.starting())
+
+    def starting(self) -> dict[str, str]:
+        """The nodes of the pods that start at once."""
+        return {key: made.place.node for key, made in self.placements.items() if made.place.status is Status.BOUND}
 
     def turns(self) -> tuple[tuple[Action, ...], ...]:
         """The same, decision by decision."""

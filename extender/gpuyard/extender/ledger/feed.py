@@ -31,6 +31,7 @@ from gpuyard.common.kube.changes import Batch
 from gpuyard.common.kube.client import Client
 from gpuyard.common.kube.protobuf import PROTOBUF
 from gpuyard.common.kube.reflector import Reflector
+from gpuyard.common.plans.plan import Plan
 from gpuyard.engine import model
 from gpuyard.engine.kube import nodes, objects, others, queues
 from gpuyard.engine.kube.gangs import LWS
@@ -57,6 +58,8 @@ class Feed:
         self._owners: dict[str, Reflector[PodOwner]] = {}
         self._caches: list[Reflector[Any]] = []
         self._doubtful: dict[str, set[str]] = {resources.NODES.plural: set(), resources.PODS.plural: set()}
+        self.known_plans: dict[str, Plan] = {}
+        """The Plan objects, of whoever wrote them, by name."""
         self.queue_uids: dict[str, str] = {}
         """Of the Queue objects, by name: Events name them so."""
 
@@ -78,7 +81,7 @@ class Feed:
         made.append(self._follow_pods(client))
         self._owners = {kind: self._follow(client, kind) for kind in KINDS}
         self._translator.owners.followed = KINDS.keys()
-        self._caches = [*self._owners.values(), self._follow_topologies(client), *made]
+        self._caches = [*self._owners.values(), self._follow_topologies(client), self._follow_plans(client), *made]
         return self._caches
 
     def unreadable(self) -> dict[str, int]:
@@ -109,6 +112,13 @@ class Feed:
         decoder = msgspec.json.Decoder(Topology)
         reflector = Reflector(client, resources.TOPOLOGIES.within(), decoder, report=self._report, absent=lambda: None)
         reflector.subscribe(self.topologies)
+        return reflector
+
+    def _follow_plans(self, client: Client) -> Reflector[Plan]:
+        """The watch for plans; without their CRD there are none."""
+        decoder = msgspec.json.Decoder(Plan)
+        reflector = Reflector(client, resources.PLANS.within(), decoder, report=self._report, absent=lambda: None)
+        reflector.subscribe(self.plans)
         return reflector
 
     def adopt(self, until: Callable[[Sighting], float]) -> None:
@@ -176,6 +186,14 @@ class Feed:
         self._see(
             self._translator.put_classes({_key(change.old or change.new): change.new for change in batch.changes})
         )
+
+    def plans(self, batch: Batch[Plan]) -> None:
+        """Plans have changed, be they ours or not: the planner looks at them."""
+        for change in batch.changes:
+            if change.new is None:
+                self.known_plans.pop(_key(change.old), None)
+            else:
+                self.known_plans[change.new.name] = change.new
 
     def budgets(self, batch: Batch[PodDisruptionBudget]) -> None:
         """Disruption budgets have changed."""

@@ -125,6 +125,9 @@ class Reservation(msgspec.Struct, frozen=True):
     grant: Grant = Grant()
 
 
+_NOBODY: tuple[Workload | None, frozenset[str]] = (None, frozenset())
+"""The pods of a workload of which nothing is known."""
+
 UNASKED = 1 << 63
 """The version of a reservation made before kube-scheduler asked: no word of its on the pod is newer."""
 
@@ -175,7 +178,7 @@ class Ledger:
         """Whether only kube-scheduler is answered. Else the nodes of a call are no ground to evict, strike or rank."""
         self.flights = Flights()
         """Where those may land who were let through."""
-        self.promises = Promises(self._entries)
+        self.promises = Promises(self._entries, lambda key: self._teams.get(key, _NOBODY)[1])
         """Room that unfinished plans keep."""
         self.queue_faults: Mapping[str, QueueFault] = {}
         """The queues that are not used as they are written, by name."""
@@ -400,7 +403,8 @@ class Ledger:
         node, workload = snapshot.fleet.nodes.get(promise.node), snapshot.workloads.get(promise.workload)
         preemptible = workload.preemptible if workload else promise.priority < PREEMPTIBLE_BELOW
         amounts = claim(promise.shape, node.gpu_memory if node else snapshot.fleet.smallest_gpu)
-        return Share(promise.queue, not preemptible, amounts)
+        queue = promise.queue or (workload.queue if promise.elastic and workload else None) or ""
+        return Share(queue, not preemptible, amounts)
 
     def take_touched(self) -> AbstractSet[str] | None:
         """The pods to which something has happened since the last time, by key; None: too many to tell."""
@@ -503,7 +507,7 @@ class Ledger:
             self._changes.put_pods((entry.counted,))
         if old is not None and old.seen.pod.workload != pod.workload:
             self._leave(old.seen.pod)
-        self.promises.look(pod.key)
+        self.promises.look(pod.key, pod.workload, old.seen.pod.workload if old else "")
 
     def _note_grant(self, entry: Entry, old: Entry | None) -> None:
         """Tell of a pod that is let through, and remember one that is no longer on its way."""
@@ -538,7 +542,7 @@ class Ledger:
         self.flights.end(pod.key)
         self._changes.drop_pods((pod.key,))
         self._leave(pod)
-        self.promises.look(pod.key)
+        self.promises.look(pod.key, pod.workload)
 
     def _leave(self, pod: Pod) -> None:
         if pod.workload not in self._teams:

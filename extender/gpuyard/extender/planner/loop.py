@@ -7,6 +7,8 @@
 What it decides is checked against the ledger before it acts: the verbs do not stand still meanwhile. A plan is known to
 the ledger before it is written, so no verb gives away what it keeps, and kube-scheduler gets no second set of victims.
 
+Plans of other writers are answered beside that, once per interval as well, however long a cycle takes.
+
 Decided in docs/decisions.md: "A burst that has room is left to kube-scheduler".
 """
 
@@ -34,12 +36,15 @@ from gpuyard.engine.rules.accounts import Accounts
 from gpuyard.engine.search.cycle import Cycle
 from gpuyard.extender.ledger import Ledger, Phase
 from gpuyard.extender.planner.act.claimants import Heirs
+from gpuyard.extender.planner.act.elastic_plans import ElasticPlans
 from gpuyard.extender.planner.act.execution import Executor, Run, Terms, World
+from gpuyard.extender.planner.act.pruning import Pruner
 from gpuyard.extender.planner.decide.new_plans import decided
 from gpuyard.extender.planner.decide.recheck import has_room, still_holds
 from gpuyard.extender.planner.decide.refusals import recall
 from gpuyard.extender.planner.decide.stepping import computed, drain, give_way
 from gpuyard.extender.planner.look.capacity import Capacity
+from gpuyard.extender.planner.look.elastic_room import leaving, refusal
 from gpuyard.extender.planner.look.observer import Observer
 from gpuyard.extender.planner.look.progress import SeenPods
 from gpuyard.extender.planner.metrics import PlannerMetrics
@@ -85,6 +90,7 @@ class Planner:
         calls: Callable[[], int],
         clock: Callable[[], float],
         today: Callable[[], float],
+        plans: Callable[[], Mapping[str, Plan]] = dict,
         queue_uids: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._ledger = ledger
@@ -95,6 +101,19 @@ class Planner:
         self._clock = clock
         self._today = today
         self._store = Store(client)
+        self._pruner = Pruner(self._store, plans)
+        self.elastic = ElasticPlans(
+            self._store,
+            ledger,
+            plans,
+            self._why_not,
+            keep=self._keep_places,
+            ttl=lambda: config().promise.ttl,
+            metrics=metrics,
+            clock=clock,
+            today=today,
+        )
+        """Answers the plans of other writers."""
         self._teller = teller = Teller(recorder, queue_uids, self._queue_of)
         self._waiting = WaitingRoom(teller, clock)
         self._executor = Executor(client, self._store, teller, metrics)
@@ -102,7 +121,11 @@ class Planner:
         self._observer = Observer(ledger, translator, config, capacity)
         self._heirs = Heirs(ledger, self._observer.refusals, lambda: config().engine)
         self._runs: dict[str, Run] = {}
-        self._kept: Mapping[str, tuple[Place, ...]] | None = None
+        self._mine: set[str] | None = None
+        """The plans of whoever led before, and those that this one has written; None: it has not looked yet."""
+        self._starting: Mapping[str, str] = {}
+        """The nodes of those who can start by the last cycle, by key."""
+        self._kept: tuple[Mapping[str, tuple[Place, ...]], tuple[Promise, ...]] | None = None
         self._loaded = False
         self._fresh = True
         self._woken: dict[str, float] = {}
@@ -137,6 +160,7 @@ class Planner:
         if self._observer.has_changed(self._clock(), int(self._today())) or self._waiting.is_due():
             await self._decide()
         await self._write_queues()
+        await self._pruner.look(self._config().plans.keep, self._clock(), self._today())
 
     def _interrupted(self, error: KubeError) -> None:
         """What was written and what was not is known only after reading it again."""
@@ -148,7 +172,11 @@ class Planner:
 
     async def resume(self) -> None:
         """Go on from the Plan objects: what they keep is kept from now on."""
-        plans = await self._store.load()
+        found = await self._store.load()
+        if self._mine is None:
+            self._mine = {plan.name for plan in found}
+        # Of what somebody else has written meanwhile nothing is carried out.
+        plans = [plan for plan in found if plan.name in self._mine]
         self._runs = {
             plan.name: self._runs.get(plan.name) or Run(plan, _made(plan, 0), plan.spec.promises) for plan in plans
         }
@@ -156,6 +184,7 @@ class Planner:
             recall(self._observer.refusals, self._store.refused, self._ledger.entries, self._clock(), self._today())
             self._fresh = False
         self._loaded = True
+        self.elastic.resume()
         self._keep_places()
 
     async def _advance(self, run: Run) -> None:
@@ -186,10 +215,11 @@ class Planner:
         return (entry.seen.workload.queue if entry and entry.seen.workload else "") or ""
 
     def _keep_places(self) -> None:
-        kept = {name: run.open for name, run in self._runs.items()}
+        kept = {name: run.open for name, run in self._runs.items()}, self.elastic.promises
         if kept != self._kept:
             # Of many plans hardly one has changed: what all of them promise is not made anew for each.
-            self._ledger.put_promises(promise(run.plan, one) for run in self._runs.values() for one in run.open)
+            own = (promise(run.plan, one) for run in self._runs.values() for one in run.open)
+            self._ledger.put_promises((*own, *self.elastic.promises))
             # Last: what could not be put is tried again.
             self._kept = kept
         self._metrics.running.set(len(self._runs))
@@ -199,7 +229,7 @@ class Planner:
     async def _decide(self) -> None:
         now, settings = self._clock(), self._config().engine
         asked = self._asked_about()
-        leaving = [uid for run in self._runs.values() if not run.why_not for uid in run.plan.victims]
+        leaving = [*self._victims(), *self.elastic.leaving(self._ledger.snapshot)]
         await drain(self._observer.prepare(), self._clock, self._calls)
         snapshot = self._observer.snapshot(self._open_promises(), leaving, now, int(self._today()))
         await give_way(self._calls)
@@ -216,6 +246,7 @@ class Planner:
         cycle = Cycle(snapshot, settings, spared=spared)
         async with computed(cycle, self._clock, self._calls):
             self._metrics.cycles.observe(self._clock() - now)
+            self._starting = cycle.record.starting()
             await self._carry_out(cycle)
             await give_way(self._calls)
             self._count_on(cycle, asked)
@@ -231,7 +262,7 @@ class Planner:
 
         Then there is nothing to decide, and what a cycle costs is missing where kube-scheduler is answered.
         """
-        if self._runs or snapshot.torn or is_scarce(snapshot):
+        if self._runs or self.elastic.promises or snapshot.torn or is_scarce(snapshot):
             return False
         oldest = snapshot.now
         for count, pod in enumerate(_waiting(snapshot), 1):
@@ -244,6 +275,17 @@ class Planner:
         self._observer.come_back_at(oldest + IN_LINE)
         return True
 
+    def _victims(self) -> Iterator[str]:
+        """The UIDs of those whom the plans under way evict."""
+        return (uid for run in self._runs.values() if not run.why_not for uid in run.plan.victims)
+
+    def _why_not(self, plan: Plan) -> str:
+        """Why the room that another writer's plan asks for cannot be kept; empty: it can."""
+        gone = (pod.uid for pod in leaving(plan, self._ledger.snapshot))
+        others = (*self._victims(), *self.elastic.leaving(self._ledger.snapshot))
+        view = self._observer.glance((*others, *gone), self._clock())
+        return refusal(plan, view, self._ledger.promises.open_ones(), self._starting)
+
     def _open_promises(self) -> list[Promise]:
         """The promises whose heirs have not been let through: those count where they go."""
         return [one for one in self._ledger.promises.all if not self._ledger.promises.is_taken(one)]
@@ -251,7 +293,7 @@ class Planner:
     async def _carry_out(self, cycle: Cycle) -> None:
         plans = decided(cycle)
         for plan in plans:
-            counted, others = self._ledger.snapshot, self._open_promises()
+            counted, others = self._ledger.snapshot, list(self._ledger.promises.open_ones())
             fits = still_holds(plan, self._ledger.entries, cycle.snapshot.pods, self._ledger.doomed)
             if self._is_in_vain(plan):
                 # Many may wait for the same thing: one look for each would hold up the rightful ones behind them.
@@ -303,6 +345,9 @@ class Planner:
         """Write a plan and begin with it; False: the API server will never take it."""
         run = self._runs[plan.name] = Run(plan, int(self._today()), plan.spec.promises)
         self._keep_places()
+        if self._mine is not None:
+            # Also where nobody knows whether it was stored: then it is gone on with once it has been read.
+            self._mine.add(plan.name)
         try:
             run.plan = await self._store.create(plan)
             # Who inherits is told by creation times: those are of the API server's clock, not of ours.

@@ -437,7 +437,7 @@ def _is_enough(room: _Room | _Cleared, ahead: Iterable[Ahead], own: Demand) -> b
 
 def _keeps(ledger: Ledger, node: str, but: str) -> bool:
     """Whether a place on a node is kept for one pod alone, another one than `but`."""
-    return ledger.flights.keeps(node, but) or next(ledger.promises.open_on(node, None), None) is not None
+    return ledger.flights.keeps(node, but) or next(ledger.promises.open_on(node), None) is not None
 
 
 def _free(snapshot: Snapshot) -> int:

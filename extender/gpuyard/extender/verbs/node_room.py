@@ -29,7 +29,7 @@ class Space:
         self._ledger = ledger
         self._pod = pod
         self._shape = pod.shape
-        self._own = ledger.promises.of(pod) if ledger.promises.all else None
+        self._own = ledger.promises.own(pod)
         unseen = view.sharing or ledger.promises.all or ledger.kept or ledger.flights.sharing
         self.sees_all = not (unseen or self._shape.shared)
         """Whether kube-scheduler sees on each node all that matters, so that what it offers fits."""

@@ -134,15 +134,31 @@ class Verbs:
 
     def _place(self, asked: Asked) -> Grant | Refusal:
         """Where a pod that its gates let through may go, or why nowhere."""
-        if self._ledger.promises.all and (promise := self._ledger.promises.of(asked.seen.pod, asked.offered)):
-            asked.read()
+        promise = self._promise(asked)
+        if promise is not None and not promise.elastic:
             return self._inherit(asked, promise)
-        if why := self._outranked(asked):
+        if promise is None and (why := self._outranked(asked)):
             return _because(why)
         placed = self._gangs.place_for(asked, self._gatekeeper.accounts(asked.snapshot))
         if isinstance(placed, Waiting):
             return _because(placed)
-        return placed or self._choose(asked)
+        return placed or (self._share(asked, promise) if promise else self._choose(asked))
+
+    def _promise(self, asked: Asked) -> Promise | None:
+        """What is kept for a pod; of what is kept for its workload only what is on a node that it is offered."""
+        promises = self._ledger.promises
+        found = promises.of(asked.seen.pod, asked.offered) if promises.all else None
+        if found is not None:
+            asked.read()
+        return found
+
+    def _share(self, asked: Asked, promise: Promise) -> Grant | Refusal:
+        """The node on which room is kept for the workload, if there is as much as the pod asks for; else any other."""
+        pod = asked.seen.pod
+        if not pod.shape.shared and Space(asked.snapshot, self._ledger, pod).has_room(promise.node):
+            return Grant(promise.node)
+        why = self._outranked(asked)
+        return _because(why) if why else self._choose(asked)
 
     def _outranked(self, asked: Asked) -> Waiting | None:
         """Why a pod for which no place is kept, and nobody was evicted, has to let others go first, if it has to."""

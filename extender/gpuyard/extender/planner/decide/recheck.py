@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping
 
-from gpuyard.common.plans.plan import Place, Plan, Victim
+from gpuyard.common.plans.plan import Place, Plan, Victim, promise
 from gpuyard.engine.model import Pod, Promise
 from gpuyard.engine.model.snapshot import Snapshot
 from gpuyard.engine.placing.node_room import Room
@@ -48,10 +48,10 @@ def has_room(plan: Plan, counted: Snapshot, promises: Iterable[Promise]) -> bool
     for one in promises:
         if one.node in rooms:
             _take(rooms[one.node], one)
-    return all(_take(rooms[place.node], place) for place in plan.spec.promises)
+    return all(_take(rooms[place.node], promise(plan, place)) for place in plan.spec.promises)
 
 
-def _take(room: Room, kept: Promise | Place) -> bool:
+def _take(room: Room, kept: Promise) -> bool:
     """Take a place out of what will be free; whether it was there."""
     shape = kept.shape
     groups = kept.gpu_groups or (room.choose_groups(shape, (), spread=False) if shape.shared else ())

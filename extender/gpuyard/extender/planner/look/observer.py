@@ -80,6 +80,15 @@ class Observer:
         )
         return view(counted, under_way, today)
 
+    def glance(self, leaving: Iterable[str], now: float) -> Snapshot:
+        """The cluster for one question beside a cycle: with those let through in their places, these on their way out.
+
+        When to look again does not change by it.
+        """
+        counted, config = self._ledger.snapshot, self._config()
+        dips = tuple(self._capacity.dipping(counted, now, config.capacity.grace))
+        return view(counted, UnderWay(granted=self._granted(), leaving=frozenset(leaving), dips=dips), counted.now)
+
     def come_back_at(self, today: int) -> None:
         """Look again at this time."""
         self._again_today = today
