@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, cast
 from gpuyard.extender.planner.look.capacity import Capacity
 from gpuyard.extender.planner.loop import Planner
 from gpuyard.extender.planner.metrics import PlannerMetrics
-from gpuyard.extender.precedence.outrank import Outrank
 from prometheus_client import CollectorRegistry
 
 from tests.extender.builders import Bench, Json, pod
@@ -40,11 +39,7 @@ class Stage:
         for thing in things:
             if thing["kind"] in ("Pod", "Queue"):
                 self.api.put(path(thing), thing)
-        self.outrank = Outrank(
-            self.bench.ledger,
-            clock=lambda: self.bench.now,
-            today=lambda: self.bench.today,
-        )
+        self.outrank = self.bench.verbs.outrank
         self.planner = self.another()
 
     def another(self) -> Planner:

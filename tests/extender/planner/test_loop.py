@@ -544,6 +544,17 @@ async def test_who_sleeps_and_could_go_is_woken_once_in_a_while() -> None:
     assert stage.bench.ledger.take_called() == set()
 
 
+async def test_in_a_crowd_a_newcomer_that_ranks_first_is_refused_until_the_next_look_which_wakes_it() -> None:
+    crowd = [pod(f"crowd-{number}", "lent") for number in range(20)]
+    stage = Stage(node("n1", 4), queue("lent", quota=0), queue("own", quota=4), *crowd)
+    await stage.look()
+    stage.submit(newcomer := pod("newcomer", "own"))
+    assert not stage.bench.passes(newcomer)
+    await stage.look()
+    assert "ns/newcomer" in stage.bench.ledger.take_called()
+    assert stage.bench.passes(newcomer)
+
+
 async def test_who_could_go_and_sleeps_on_is_woken_again_although_nothing_has_changed() -> None:
     """It was refused for the sake of others who cannot come, and nobody else wakes it."""
     claim = pod("claim", "team", 4)

@@ -46,7 +46,8 @@ from gpuyard.extender.planner.metrics import PlannerMetrics
 from gpuyard.extender.planner.tell.pod_events import Teller
 from gpuyard.extender.planner.tell.queue_status import QueueWriter, statuses
 from gpuyard.extender.planner.tell.wait_reasons import WaitingRoom
-from gpuyard.extender.precedence.outrank import Outrank, is_scarce
+from gpuyard.extender.precedence.free_room import is_scarce
+from gpuyard.extender.precedence.outrank import Outrank
 
 log = get_logger()
 
