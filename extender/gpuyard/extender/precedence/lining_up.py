@@ -27,8 +27,8 @@ def line_up(line: Line, snapshot: Snapshot, settings: Settings) -> Iterator[None
     for team in cycle.waiting():
         waiting.push(team)
         yield
-    while (team := waiting.pop()) is not None:
-        line.add((team.workload.key, has_minimum(snapshot, team.workload)), _asking(cycle, team, kept))
+    while (first := waiting.pop()) is not None:
+        line.add((first.workload.key, has_minimum(snapshot, first.workload)), _asking(cycle, first, kept))
         yield
     yield from cycle.dissolve()
 
