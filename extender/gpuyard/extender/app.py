@@ -203,7 +203,7 @@ class Extender:
             self.ledger,
             self.translator,
             self.config,
-            self.verbs.outrank,
+            self.verbs.precedence,
             recorder=recorder,
             capacity=self.capacity,
             metrics=self._plan_metrics,

@@ -73,7 +73,7 @@ class SmallCluster:
             self.bench.ledger,
             self.bench.translator,
             lambda: self.bench.config,
-            self.bench.verbs.outrank,
+            self.bench.verbs.precedence,
             recorder=cast("Recorder", Nobody()),
             capacity=Capacity(),
             metrics=PlannerMetrics(CollectorRegistry()),

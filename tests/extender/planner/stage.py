@@ -39,7 +39,7 @@ class Stage:
         for thing in things:
             if thing["kind"] in ("Pod", "Queue"):
                 self.api.put(path(thing), thing)
-        self.outrank = self.bench.verbs.outrank
+        self.precedence = self.bench.verbs.precedence
         self.planner = self.another()
 
     def another(self) -> Planner:
@@ -49,7 +49,7 @@ class Stage:
             self.bench.ledger,
             self.bench.translator,
             lambda: self.bench.config,
-            self.outrank,
+            self.precedence,
             recorder=cast("Recorder", self.ear),
             capacity=Capacity(),
             metrics=PlannerMetrics(CollectorRegistry()),

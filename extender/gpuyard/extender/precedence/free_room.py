@@ -1,7 +1,7 @@
 """The GPUs that are left for one pod and those who go before it: on the nodes offered, or on one that is cleared."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection
-from typing import Protocol
 
 from gpuyard.engine.model import GPU, Pod, Shape
 from gpuyard.engine.model.constraints import suited
@@ -30,17 +30,28 @@ def _shared(snapshot: Snapshot, nodes: Collection[str]) -> int:
     )
 
 
-class FreeRoom(Protocol):
+class FreeRoom(ABC):
     """What is left for some requests."""
 
+    _left: int
+    """Milli-GPUs of GPUs that nobody shares."""
+    _shared: int
+    """Milli-GPUs of those that several share already."""
+
+    @abstractmethod
     def fits(self, shape: Shape, each: Demand) -> bool:
         """Whether such a request could be served if nobody else were: its first pod, and in sum all that start."""
 
     def serves(self, asked: Demand) -> bool:
         """Whether it is enough for so much."""
+        return self._whole(asked) <= self._left
+
+    def _whole(self, asked: Demand) -> int:
+        """What is asked for of GPUs that nobody shares."""
+        return asked.whole + max(0, asked.parts - self._shared)
 
 
-class OfferedRoom:
+class OfferedRoom(FreeRoom):
     """What is free on the nodes that are offered to one pod."""
 
     def __init__(self, snapshot: Snapshot, pod: Pod, offered: Collection[str], ledger: Ledger) -> None:
@@ -90,21 +101,17 @@ class OfferedRoom:
         free = [rooms[name].idle + rooms[name].releasing for name in nodes if name in self._offered]
         return max(free, default=0) >= least and sum(one for one in free if one > 0) * GPU >= each.whole
 
-    def serves(self, asked: Demand) -> bool:
-        """Whether it is enough for so much."""
-        return asked.whole + max(0, asked.parts - self._shared) <= self._left
 
-
-class ClearedRoom:
+class ClearedRoom(FreeRoom):
     """What one node would have free if some were evicted there; `free` whole GPUs are so already, wherever."""
 
     def __init__(self, snapshot: Snapshot, node: str, room: Room, free: int) -> None:
         self._fleet, self._node, self._room = snapshot.fleet, node, room
-        self._everywhere = (free + room.now) * GPU
+        self._left, self._everywhere = room.now * GPU, (free + room.now) * GPU
         self._shared = milli_left((used for used, _ in room.groups.values()), room.node.gpu_memory)
 
     def fits(self, shape: Shape, each: Demand) -> bool:
-        """Whether such a request would take some of it: its first pod fits there, and there is enough for all."""
+        """Whether such a request would take some of it: its first pod fits there, and all find room somewhere."""
         if self._whole(each) > self._everywhere:
             return False
         nodes = suited(self._fleet, shape)
@@ -112,15 +119,7 @@ class ClearedRoom:
             return False
         return self._room.shares(shape, 0) >= shape.devices if shape.shared else self._room.now >= max(shape.gpus, 1)
 
-    def serves(self, asked: Demand) -> bool:
-        """Whether it is enough for so much."""
-        return self._whole(asked) <= self._room.now * GPU
-
-    def _whole(self, asked: Demand) -> int:
-        """What is asked for of GPUs that nobody shares yet."""
-        return asked.whole + max(0, asked.parts - self._shared)
-
 
 def _keeps(ledger: Ledger, node: str, but: str) -> bool:
     """Whether a place on a node is kept for one pod alone, another one than `but`."""
-    return ledger.flights.keeps(node, but) or next(ledger.promises.open_on(node, None), None) is not None
+    return ledger.in_flight.keeps(node, but) or next(ledger.promises.open_on(node, None), None) is not None

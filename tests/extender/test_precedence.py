@@ -6,7 +6,7 @@ import pytest
 from gpuyard.engine.model import Promise, Shape
 from gpuyard.extender.ledger import Grant
 from gpuyard.extender.precedence.free_room import is_scarce
-from gpuyard.extender.precedence.outrank import FEW
+from gpuyard.extender.precedence.precedence import FEW
 from msgspec.structs import replace
 
 from tests.extender.builders import Bench, Json, group, node, pod, queue
@@ -37,7 +37,7 @@ def bench(*things: Json, gpus: int = 4) -> Bench:
 
 def lined_up(of: Bench) -> Bench:
     """The planner has looked."""
-    for _ in of.verbs.outrank.line_up(of.ledger.snapshot, of.config.engine):
+    for _ in of.verbs.precedence.line_up(of.ledger.snapshot, of.config.engine):
         pass
     return of
 
@@ -73,7 +73,7 @@ def test_who_waits_for_long_without_being_offered_anything_holds_nobody_back() -
     (other,) = seconds = second(1)
     of = bench(*first(4, age=60), *seconds)
     of.now = 60  # the room has been free for long
-    of.verbs.outrank._free = 4
+    of.verbs.precedence._free = 4
     assert of.passes(other)
 
 
@@ -81,7 +81,7 @@ def test_who_was_offered_nodes_a_moment_ago_is_alive() -> None:
     firsts, (other,) = first(4, age=60), second(1)
     of = bench(*firsts, other)
     of.now = 60
-    of.verbs.outrank._free = 4
+    of.verbs.precedence._free = 4
     for one in firsts:
         of.ledger.offer(of.ledger.snapshot.pods[f"ns/{one['metadata']['name']}"], ["n1"], 55)
     assert not of.passes(other)
@@ -95,7 +95,7 @@ def test_where_anybody_may_call_to_have_been_offered_nodes_is_no_sign_of_life() 
     of = bench(*firsts, other)
     of.ledger.callers_are_known = False
     of.now = 60
-    of.verbs.outrank._free = 4
+    of.verbs.precedence._free = 4
     for one in firsts:
         of.ledger.offer(of.ledger.snapshot.pods[f"ns/{one['metadata']['name']}"], ["n1"], 55)
     assert of.passes(other)
@@ -187,7 +187,7 @@ def test_those_who_are_on_their_way_leave_no_room_for_who_ranks_after_others(eve
 def test_whom_kube_scheduler_never_asks_about_holds_nobody_back() -> None:
     firsts, (other,) = first(4), second(1)
     of = bench(*firsts, other)
-    of.verbs.outrank.blocked = {f"ns/{one['metadata']['name']}" for one in firsts}
+    of.verbs.precedence.blocked = {f"ns/{one['metadata']['name']}" for one in firsts}
     assert of.passes(other)
 
 
@@ -289,10 +289,10 @@ def test_where_few_wait_nobody_is_lined_up_anew_for_a_pod_that_takes_nothing_fro
     (other,), plain = second(1), pod("plain", "", 0, on="n1")
     of = bench(*first(4), other, plain)
     assert not of.passes(other)
-    line = of.verbs.outrank._line
+    line = of.verbs.precedence._line
     of.drop(plain)
     assert not of.passes(other)
-    assert of.verbs.outrank._line is line
+    assert of.verbs.precedence._line is line
 
 
 def test_in_a_crowd_who_is_gone_holds_nobody_back() -> None:
@@ -305,7 +305,7 @@ def test_in_a_crowd_who_is_gone_holds_nobody_back() -> None:
 
 def test_what_happens_while_a_line_is_made_is_not_lost() -> None:
     of = crowd(gpus=20)
-    steps = of.verbs.outrank.line_up(of.ledger.snapshot, of.config.engine)
+    steps = of.verbs.precedence.line_up(of.ledger.snapshot, of.config.engine)
     for _ in range(30):
         next(steps)
     of.drop(*first(20))
@@ -319,7 +319,7 @@ def test_what_happens_while_a_line_is_made_is_not_lost() -> None:
 
 def test_a_look_that_is_broken_off_leaves_the_line_as_it_was() -> None:
     of = crowd(gpus=20)
-    steps = of.verbs.outrank.line_up(of.ledger.snapshot, of.config.engine)
+    steps = of.verbs.precedence.line_up(of.ledger.snapshot, of.config.engine)
     next(steps)
     steps.close()
     assert not of.passes(pod("second-19", "second", created=born(5)))
@@ -400,7 +400,7 @@ def test_who_ranks_after_it_hinders_nobody_from_making_room() -> None:
 
 def test_who_has_not_been_offered_anything_for_long_hinders_nobody_from_making_room() -> None:
     of = full(*first(1, age=60))
-    of.now, of.verbs.outrank._freed = 60, 0
+    of.now, of.verbs.precedence._freed = 60, 0
     assert clears(of)
 
 

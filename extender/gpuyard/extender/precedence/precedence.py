@@ -36,7 +36,7 @@ FEW = 16
 """So many waiting workloads are lined up within an answer; more would take longer than one may."""
 
 
-class Asker(NamedTuple):
+class Contender(NamedTuple):
     """Who is asked about: a governed pod that its gates let through, and where it may go."""
 
     snapshot: Snapshot
@@ -46,7 +46,7 @@ class Asker(NamedTuple):
     offered: Collection[str]
 
 
-class Outrank:
+class Precedence:
     """Asked by filter and preempt. `clock` never jumps; `today` says what time it is. The planner keeps `blocked`."""
 
     def __init__(self, ledger: Ledger, *, clock: Callable[[], float], today: Callable[[], float]) -> None:
@@ -76,30 +76,34 @@ class Outrank:
         if self._line is not None:
             self._line.pass_over(pods)
 
-    def outranked(self, asker: Asker, settings: Settings, grace: float) -> Waiting | None:
+    def outranked(self, contender: Contender, settings: Settings, grace: float) -> Waiting | None:
         """Why a pod that could go has to wait for others, if it has to."""
-        line = self._current(asker.snapshot, settings, grace)
+        snapshot, workload, pod, offered = contender
+        line = self._current(snapshot, settings, grace)
         if line is None:
             return None
-        room = OfferedRoom(asker.snapshot, asker.pod, asker.offered, self._ledger)
+        room = OfferedRoom(snapshot, pod, offered, self._ledger)
         if room.is_news:
             self._freed = self._clock()
-        own = demand(starts_with(asker.snapshot, asker.workload, asker.pod), asker.snapshot.fleet.smallest_gpu)
-        return None if self._is_enough(room, line, asker, own) else Waiting(Reason.OUTRANKED)
+        own = demand(starts_with(snapshot, workload, pod), snapshot.fleet.smallest_gpu)
+        return None if self._is_enough(room, line, contender, own) else Waiting(Reason.OUTRANKED)
 
-    def rightful(self, asker: Asker, settings: Settings, grace: float, cleared: Mapping[str, Room]) -> list[str]:
+    def nodes_for(
+        self, contender: Contender, settings: Settings, grace: float, cleared: Mapping[str, Room]
+    ) -> list[str]:
         """The nodes that a pod would have itself, were they as empty as this: the others go to who ranks before it."""
-        line = self._current(asker.snapshot, settings, grace)
+        snapshot = contender.snapshot
+        line = self._current(snapshot, settings, grace)
         if line is None:
             return list(cleared)
-        own, free = demand([asker.pod], asker.snapshot.fleet.smallest_gpu), free_gpus(asker.snapshot)
-        rooms = {node: ClearedRoom(asker.snapshot, node, room, free) for node, room in cleared.items()}
-        return [node for node, room in rooms.items() if self._is_enough(room, line, asker, own)]
+        own, free = demand([contender.pod], snapshot.fleet.smallest_gpu), free_gpus(snapshot)
+        rooms = {node: ClearedRoom(snapshot, node, room, free) for node, room in cleared.items()}
+        return [node for node, room in rooms.items() if self._is_enough(room, line, contender, own)]
 
-    def _is_enough(self, room: FreeRoom, line: Line, asker: Asker, own: Demand) -> bool:
+    def _is_enough(self, room: FreeRoom, line: Line, contender: Contender, own: Demand) -> bool:
         """Whether there is enough for those who go first and could take it, and for the pod as well."""
         alive_only = self._clock() - self._freed >= self._grace
-        place = line.place_of((asker.workload.key, has_minimum(asker.snapshot, asker.workload)))
+        place = line.place_of((contender.workload.key, has_minimum(contender.snapshot, contender.workload)))
         before = line.asked_before(place, room.fits, alive_only=alive_only)
         return not any(before) or room.serves(before.plus(own))
 
@@ -109,7 +113,7 @@ class Outrank:
         """Make the line anew; others may do something between two values. While there is room for all there is none."""
         self._ledger.take_touched()
         # The snapshot may have those in flight on a node already; to make a line for nothing does no harm.
-        if not is_scarce(snapshot, self._ledger.flights.gpus):
+        if not is_scarce(snapshot, self._ledger.in_flight.gpus):
             self._line = None
             return
         missed: set[str] = set()
@@ -129,7 +133,7 @@ class Outrank:
 
     def _current(self, snapshot: Snapshot, settings: Settings, grace: float) -> Line | None:
         """The line as it is by now; None: there is none, or room for all."""
-        now, free = self._clock(), free_gpus(snapshot) - self._ledger.flights.gpus
+        now, free = self._clock(), free_gpus(snapshot) - self._ledger.in_flight.gpus
         if has_become_free := free > self._free:
             self._freed = now
         self._free, self._grace = free, grace
