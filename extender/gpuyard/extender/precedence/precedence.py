@@ -47,7 +47,7 @@ class Contender(NamedTuple):
 
 
 class Precedence:
-    """Asked by filter and preempt. `clock` never jumps; `today` says what time it is. The planner keeps `blocked`."""
+    """Asked by filter and preempt. `clock` never jumps; `today` says what time it is."""
 
     def __init__(self, ledger: Ledger, *, clock: Callable[[], float], today: Callable[[], float]) -> None:
         self._ledger = ledger
@@ -58,23 +58,13 @@ class Precedence:
         """The workloads that waited when the line was made, if those were few."""
         self._missed: set[str] | None = None
         """To whom something has happened while a new line is made."""
-        self._blocked: AbstractSet[str] = frozenset()
+        self.blocked: AbstractSet[str] = frozenset()
+        """The pods that kube-scheduler never asks about, though there is room; the planner knows."""
         self._free = 0
         """The whole GPUs that were free when a pod was asked about last."""
         self._freed = float("-inf")
         """When some became free last: whoever waits is asked about then, in whatever order."""
         self._grace = float("inf")
-
-    @property
-    def blocked(self) -> AbstractSet[str]:
-        """The pods that kube-scheduler never asks about, though there is room."""
-        return self._blocked
-
-    @blocked.setter
-    def blocked(self, pods: AbstractSet[str]) -> None:
-        self._blocked = pods
-        if self._line is not None:
-            self._line.pass_over(pods)
 
     def outranked(self, contender: Contender, settings: Settings, grace: float) -> Waiting | None:
         """Why a pod that could go has to wait for others, if it has to."""
@@ -118,7 +108,7 @@ class Precedence:
             return
         missed: set[str] = set()
         self._missed = missed
-        line = Line(snapshot.fleet.smallest_gpu, self._blocked)
+        line = Line(snapshot.fleet.smallest_gpu)
         try:
             yield from line_up(line, snapshot, settings)
             for pod in list(line.pods):
@@ -143,6 +133,7 @@ class Precedence:
         if self._missed is None and self._is_to_be_made(snapshot, has_become_free=has_become_free):
             at_once(self.line_up(snapshot, settings))
         if self._line is not None:
+            self._line.pass_over(self.blocked)
             self._line.bury(now - grace)
         return self._line
 
@@ -162,9 +153,7 @@ class Precedence:
     def _is_to_be_made(self, snapshot: Snapshot, *, has_become_free: bool) -> bool:
         """Whether to line up within this answer: few wait, and some have come, or others may be within bounds now."""
         waiting = _few_waiting(snapshot)
-        if waiting is None:
-            return False
-        return self._line is None or has_become_free or not waiting <= self._lined_up
+        return waiting is not None and (self._line is None or has_become_free or not waiting <= self._lined_up)
 
     def _note(self, line: Line, key: str) -> None:
         """Tell a line whether a pod still waits, and when it gave its last sign of life, if that is not long ago."""

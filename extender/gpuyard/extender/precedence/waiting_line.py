@@ -68,10 +68,10 @@ class _Request(NamedTuple):
 class Line:
     """Who waits, best first. A request stands and falls with the first of its pods."""
 
-    def __init__(self, gpu_memory: int = 0, passed_over: AbstractSet[str] = frozenset()) -> None:
-        """Where the smallest GPU has so many MiB; these pods hold nobody back."""
+    def __init__(self, gpu_memory: int = 0) -> None:
+        """Where the smallest GPU has so many MiB."""
         self._gpu_memory = gpu_memory
-        self._passed_over = passed_over
+        self._passed_over: AbstractSet[str] = frozenset()
         self._places: dict[Stander, int] = {}
         self._requests: dict[str, _Request] = {}
         """By the first of its pods, as long as that waits."""
@@ -115,9 +115,10 @@ class Line:
 
     def pass_over(self, pods: AbstractSet[str]) -> None:
         """These pods hold nobody back, and no others."""
-        changed, self._passed_over = pods ^ self._passed_over, pods
-        for pod in changed & self._requests.keys():
-            self._count(pod)
+        if pods is not self._passed_over:
+            changed, self._passed_over = pods ^ self._passed_over, pods
+            for pod in changed & self._requests.keys():
+                self._count(pod)
 
     def sign_of_life(self, pod: str, at: float) -> None:
         """kube-scheduler has offered nodes to this pod, or it is new."""
