@@ -1,16 +1,19 @@
-"""Whether the room that is left goes to others first: kube-scheduler asks in an order of its own.
+"""Whether a pod has to let others go first: where room is scarce, since kube-scheduler asks in an order of its own.
 
-    enough free for all that wait ──▶ go                            (looked up, no more)
-    no line has been made yet     ──▶ go
-    else: those before the pod in line, and who could
-          take what is offered, and who are alive  ──▶ is their need served, and the pod's as well?
-                                                          yes: go       no: wait, outranked
+    ┌──────────┐   enough for all in line, and for it
+    │ NEWCOMER │ ──────────────────────────────────────────────▶ it goes
+    └──────────┘   else it is outranked, until ...
+         │ the planner looks, and wakes it                         ▲
+         ▼                                                         │
+    ┌──────────┐   enough for those before it, and for it          │
+    │ IN LINE  │ ──────────────────────────────────────────────────┘
+    └──────────┘   else it is outranked
 
-The planner makes the line at each look. A pod that has come since stands behind all in it; the next look, which it
-causes, takes it in and wakes it. Where few wait the line is made within the answer, if a pod has come or room is new.
+Only those count that could take what is offered, and that are alive: that are new, were offered nodes a moment ago, or
+are about to be asked because a pod ended. Pods that kube-scheduler never asks about (a volume, a port) starve nobody.
 
-Alive is who is new, was offered nodes a moment ago, or is about to be asked because something ended; not whom
-kube-scheduler, though there is room, never asks about (a volume, a port): those must not starve others.
+While there is room for all that wait, or no line yet, each goes. The planner makes the line at each look, and a
+newcomer causes one. Where few wait the line is made within the answer, when a pod has come or room has become free.
 
 Decided in docs/decisions.md: "Who ranks first is asked only where room is scarce".
 """
