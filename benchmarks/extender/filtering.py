@@ -58,7 +58,7 @@ def bench(*, scarce: bool) -> Bench:
     made.put(*(pod(f"run-{n}", f"q{n % QUEUES}", on=NAMES[n % NODES]) for n in range(PODS)))
     if scarce:
         made.put(*(pod(f"first-{n}", f"q{n % (QUEUES // 2)}") for n in range(WAITING)))
-        for _ in made.verbs.outrank.line_up(made.ledger.snapshot, made.config.engine):
+        for _ in made.verbs.precedence.line_up(made.ledger.snapshot, made.config.engine):
             pass
     return made
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from gpuyard.common.settings import Reloaded, Seconds, SettingsError, Span, Strict, check, load, parse
+from gpuyard.common.following import FollowedSettings
+from gpuyard.common.settings import Seconds, SettingsError, Span, Strict, check, load, parse
 
 
 class Filter(Strict, frozen=True):
@@ -93,7 +94,7 @@ def test_a_span_of_no_time_is_refused_where_there_must_be_some(text: str) -> Non
 )
 def test_what_yaml_makes_of_a_file_neither_ends_the_process_nor_replaces_a_good_one(file: Path, body: str) -> None:
     refused: list[str] = []
-    reloaded = Reloaded(file, SampleConfig, refused=refused.append)
+    reloaded = FollowedSettings(file, SampleConfig, refused=refused.append)
     file.write_text(HEAD + body)
     reloaded.poll()
     assert reloaded.current.filter.max_nodes == 10
@@ -194,9 +195,8 @@ class Followed:
     def __init__(self, file: Path) -> None:
         self.changed: list[SampleConfig] = []
         self.refused: list[str] = []
-        self.settings = Reloaded(
-            file, SampleConfig, changed=self.changed.append, refused=self.refused.append, interval=0.01
-        )
+        self.settings = FollowedSettings(file, SampleConfig, changed=self.changed.append, refused=self.refused.append)
+        self.settings.interval = 0.01
 
 
 def test_a_change_of_the_file_is_taken_over(file: Path) -> None:

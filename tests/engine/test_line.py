@@ -2,7 +2,6 @@
 
 from gpuyard.engine.model import Amounts
 from gpuyard.engine.placing.scratch import Scratch
-from gpuyard.engine.rules.order import rank
 from gpuyard.engine.search.lines import Backlog, Pools, VictimLine, WaitingLine
 
 from tests.engine.builders import Yard, yard
@@ -101,13 +100,3 @@ def test_a_line_can_be_made_of_workloads_at_once() -> None:
     tried = scratch(yard().queue("a").pending("a", 2).queue("b").pending("b"))
     teams = [tried.team(f"ns/{name}") for name in ("b-1", "a-2", "a-1")]
     assert called(WaitingLine(tried, teams)) == ["a-1", "a-2", "b-1"]
-
-
-def test_whose_turn_it_is_is_known_with_the_ranks_by_which_it_came() -> None:
-    some = yard().queue("a").queue("b", parent="a", quota=1).pending("b", gpus=2)
-    tried = scratch(some)
-    line = WaitingLine(tried, [tried.team("ns/b-1")])
-    team = line.pop()
-    assert team is not None
-    need, total = tried.need(team.pods), tried.snapshot.total
-    assert line.ranks_of(team) == tuple(rank(account, need, total) for account in tried.accounts.path("b"))

@@ -200,8 +200,8 @@ async def test_new_settings_change_what_pods_mean(tmp_path: Path) -> None:
     made.ledger.see(made.translator.put_pod(typed(pod("p"))))
     assert made.ledger.snapshot.workloads["ns/p"].queue is None
     file.write_text(CONFIG + "defaultQueue: rest\n")
-    assert made._reloaded
-    made._reloaded.poll()
+    assert made._followed
+    made._followed.poll()
     assert made.config().default_queue == "rest"
     assert made._reading
     await made._reading
@@ -214,8 +214,8 @@ def test_settings_with_a_fault_change_nothing(tmp_path: Path) -> None:
     file.write_text(CONFIG + "defaultQueue: rest\n")
     made = extender(file)
     file.write_text(CONFIG + "defaultQueue: {}\n")
-    assert made._reloaded
-    made._reloaded.poll()
+    assert made._followed
+    made._followed.poll()
     assert made.config().default_queue == "rest"
 
 
@@ -266,8 +266,8 @@ async def test_a_port_that_is_opened_while_it_serves_is_no_longer_heeded(
 ) -> None:
     made, _ = begun(monkeypatch, "", tmp_path, token=tmp_path)
     (tmp_path / "extender.yaml").write_text(CONFIG + "authentication: none\n")
-    assert made._reloaded
-    made._reloaded.poll()
+    assert made._followed
+    made._followed.poll()
     assert not made.ledger.callers_are_known
 
 
@@ -285,8 +285,8 @@ async def test_a_port_that_is_opened_while_it_serves_is_logged_once_for_each_tim
         "authentication: none\n",
     ):
         (tmp_path / "extender.yaml").write_text(CONFIG + settings)
-        assert made._reloaded
-        made._reloaded.poll()
+        assert made._followed
+        made._followed.poll()
         counts.append(len(warned))
     assert counts == [1, 1, 1, 2]
 
@@ -307,7 +307,7 @@ def test_a_port_that_is_opened_while_it_serves_is_open_at_once(monkeypatch: pyte
     made, _ = begun(monkeypatch, "", tmp_path, token=tmp_path)
     assert made.gate.standing(b"").refusal
     (tmp_path / "extender.yaml").write_text(CONFIG + "authentication: none\n")
-    assert made._reloaded
-    made._reloaded._changed = lambda _: None
-    made._reloaded.poll()
+    assert made._followed
+    made._followed._changed = lambda _: None
+    made._followed.poll()
     assert made.gate.standing(b"").refusal == ""

@@ -78,7 +78,8 @@ def test_the_token_before_is_accepted_and_the_one_before_that_is_not(tmp_path: P
 @pytest.mark.row("X-21", case="followed")
 async def test_a_rotated_token_is_in_force_within_seconds_and_told(tmp_path: Path) -> None:
     changed = asyncio.Event()
-    tokens = Tokens(put(tmp_path), changed=changed.set, interval=0.01)
+    tokens = Tokens(put(tmp_path), changed=lambda _: changed.set())
+    tokens.interval = 0.01
     task = asyncio.create_task(tokens.run())
     put(tmp_path, TWO, ONE)
     await asyncio.wait_for(changed.wait(), 30)

@@ -336,9 +336,9 @@ def test_where_a_pod_in_flight_may_land_is_known_until_it_has_landed() -> None:
     of = ledger()
     of.see(sighting())
     of.reserve(sighting(), Grant(nodes=("n1", "n2")), now=0, until=60)
-    assert [(pod.key, nodes) for pod, nodes in of.flights.all] == [("ns/p", ("n1", "n2"))]
+    assert [(pod.key, nodes) for pod, nodes in of.in_flight.all] == [("ns/p", ("n1", "n2"))]
     of.see(sighting(version=2, state=State.BOUND, node="n1"))
-    assert not list(of.flights.all)
+    assert not list(of.in_flight.all)
 
 
 def test_where_one_has_landed_is_news_for_those_who_were_refused_meanwhile() -> None:
@@ -548,10 +548,10 @@ class Lives(RuleBasedStateMachine):
             for entry in self.of.entries.values()
             if entry.reservation and not entry.reservation.grant.node and entry.reservation.grant.nodes
         ]
-        assert self.of.flights.gpus == sum(pod.shape.gpus for pod in flights)
+        assert self.of.in_flight.gpus == sum(pod.shape.gpus for pod in flights)
         for node in ("n1", "n2"):
-            assert {pod.key for pod in self.of.flights.landing_on(node)} == {pod.key for pod in flights}
-            assert self.of.flights.keeps(node, "") == (node in self.of.kept.values())
+            assert {pod.key for pod in self.of.in_flight.landing_on(node)} == {pod.key for pod in flights}
+            assert self.of.in_flight.keeps(node, "") == (node in self.of.kept.values())
 
 
 TestLives = Lives.TestCase

@@ -291,7 +291,8 @@ def test_a_problem_that_went_and_came_again_is_told_again(authority: trustme.CA,
 
 async def test_it_looks_by_itself(authority: trustme.CA, folder: Path) -> None:
     changed = asyncio.Event()
-    identity = Identity(folder, changed=changed.set, interval=0.01)
+    identity = Identity(folder, changed=lambda _: changed.set())
+    identity.interval = 0.01
     task = asyncio.create_task(identity.run())
     put(folder, authority)
     await asyncio.wait_for(changed.wait(), 30)

@@ -175,22 +175,6 @@ def test_a_refusal_marks_every_node_as_beyond_help_with_one_sentence() -> None:
         assert not (answer["Nodes"] or {}).get("items")
 
 
-@pytest.mark.parametrize(
-    "names",
-    [[], ["n1"], ["a", "b"], ['quoted "', "b"], ['",', "b"], ["back\\", "b"], [","], ["a", ",", "b"], ["ü\n", ""]],
-)
-@pytest.mark.parametrize("sentence", ["full", 'of "team" \\ 8 GPUs\n'])
-def test_one_cause_for_all_is_written_as_any_mapping_would_be(names: list[str], sentence: str) -> None:
-    answer = FilterAnswer(node_names=[], failed_and_unresolvable_nodes=wire.OneCause(names, sentence))
-    assert written(answer)["FailedAndUnresolvableNodes"] == dict.fromkeys(names, sentence)
-    assert answer.failed_and_unresolvable_nodes == dict.fromkeys(names, sentence)
-
-
-def test_nothing_else_that_msgspec_cannot_write_is_written() -> None:
-    with pytest.raises(NotImplementedError, match="a complex in an answer"):
-        wire.write(FilterAnswer(failed_nodes={"n1": 1j}))  # type: ignore[dict-item]
-
-
 def test_points_are_a_bare_list_of_whole_numbers() -> None:
     assert wire.write([HostPriority("n1", 7)]) == b'[{"Host":"n1","Score":7}]'
 

@@ -1,18 +1,15 @@
-"""Settings files: a versioned kind, read strictly, with file, line and path in every error; reloaded while we run.
+"""Settings files: a versioned kind, read strictly, with file, line and path in every error.
 
-    apiVersion: gpuyard.io/v1alpha1
-    kind: ExtenderConfig            the name of the class that describes it
-    filter: {maxNodes: 32}
-
-A file that cannot be used never replaces one that could: the last good settings stay in force.
+apiVersion: gpuyard.io/v1alpha1
+kind: ExtenderConfig            the name of the class that describes it
+filter: {maxNodes: 32}
 """
 
-import asyncio
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Generic, NoReturn, TypeVar
+from typing import TypeVar
 
 import msgspec
 import yaml
@@ -87,51 +84,6 @@ def check(path: Path, kind: type[Strict]) -> int:
         return 2
     print(f"{path}: a valid {kind.__name__}")  # noqa: T201
     return 0
-
-
-class Reloaded(Generic[K]):
-    """Settings that follow their file; `current` is always usable.
-
-    The file is read every few seconds: that also sees a mounted ConfigMap, whose files change by a swapped link.
-    """
-
-    def __init__(
-        self,
-        path: Path,
-        kind: type[K],
-        *,
-        changed: Callable[[K], None] = lambda _: None,
-        refused: Callable[[str], None] = lambda _: None,
-        interval: float = 2,
-    ) -> None:
-        """Read the file for the first time; raises `SettingsError`, since nothing good is in force yet."""
-        self.current = load(path, kind)
-        self.problem = ""
-        self._path = path
-        self._kind = kind
-        self._changed = changed
-        self._refused = refused
-        self._interval = interval
-
-    async def run(self) -> NoReturn:
-        """Follow the file until cancelled."""
-        while True:
-            await asyncio.sleep(self._interval)
-            self.poll()
-
-    def poll(self) -> None:
-        """Look once: `changed` is told of new settings, `refused` of each new problem, once."""
-        try:
-            found = load(self._path, self._kind)
-        except SettingsError as error:
-            if str(error) != self.problem:
-                self._refused(f"{error}; the last good settings stay in force")
-            self.problem = str(error)
-            return
-        self.problem = ""
-        if found != self.current:
-            self.current = found
-            self._changed(found)
 
 
 def _read_yaml(text: bytes, origin: str) -> tuple[yaml.Node, object]:

@@ -4,12 +4,12 @@ The folder holds `tls.crt`, `tls.key` and `ca.crt`, as kubelet mounts such a Sec
 at the last look; connections that stand already go on. What cannot be used never replaces what could.
 """
 
-import asyncio
 import ssl
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple
 
+from gpuyard.common.following import Following
 from gpuyard.common.settings import SettingsError
 
 CERTIFICATE, KEY, AUTHORITY = "tls.crt", "tls.key", "ca.crt"
@@ -19,57 +19,46 @@ Ends = Mapping[str, float]
 """When certificates run out, in seconds since 1970, by file."""
 
 
-class Identity:
-    """Our certificate, and the authority of those who may call; `context` is what a port listens with.
+class _Certificates(NamedTuple):
+    """The files, until when they are good, and the context made of them."""
 
-    `ends` says when what is in force runs out.
-    """
+    content: Content
+    ends: Ends
+    context: ssl.SSLContext
+
+
+class Identity(Following[_Certificates]):
+    """Our certificate, and the authority of those who may call; `context` is what a port listens with."""
+
+    what = "certificates"
 
     def __init__(
         self,
         folder: Path,
         *,
-        changed: Callable[[], None] = lambda: None,
+        changed: Callable[[object], None] = lambda _: None,
         refused: Callable[[str], None] = lambda _: None,
-        interval: float = 2,
     ) -> None:
         """Read the folder for the first time; raises `SettingsError`, since nothing good is in force yet."""
         self._folder = folder
-        self._changed = changed
-        self._refused = refused
-        self._interval = interval
-        self._problem = ""
-        self._seen, self.ends, self._current = self._load()
-        self.context = self._current
+        super().__init__(self._load(), changed=changed, refused=refused)
+        self.context = self.current.context
         self.context.sni_callback = self._present
 
-    async def run(self) -> NoReturn:
-        """Follow the folder until cancelled."""
-        while True:
-            await asyncio.sleep(self._interval)
-            self.poll()
+    @property
+    def ends(self) -> Ends:
+        """When what is in force runs out."""
+        return self.current.ends
 
-    def poll(self) -> None:
-        """Look once: `changed` is told of new certificates, `refused` of each new problem, once."""
-        try:
-            if self._read() == self._seen:
-                self._problem = ""
-                return
-            self._seen, self.ends, self._current = self._load()
-        except SettingsError as error:
-            if str(error) != self._problem:
-                self._refused(f"{error}; the last good certificates stay in force")
-            self._problem = str(error)
-            return
-        self._problem = ""
-        self._changed()
+    def read(self) -> _Certificates:
+        """The certificates as they are now; the same ones while the files are the same."""
+        return self.current if self._read() == self.current.content else self._load()
 
     def _present(self, handshake: ssl.SSLObject, _name: str | None, _listening: ssl.SSLContext) -> None:
         """OpenSSL asks this at each handshake, whether the caller names a server or not."""
-        handshake.context = self._current
+        handshake.context = self.current.context
 
-    def _load(self) -> tuple[Content, Ends, ssl.SSLContext]:
-        """The files, until when they are good, and the context made of them."""
+    def _load(self) -> _Certificates:
         before = self._read()
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.verify_mode = ssl.CERT_REQUIRED
@@ -85,7 +74,7 @@ class Identity:
         # OpenSSL reads by itself: what it read has to be what we remember.
         if self._read() != before:
             raise SettingsError(f"{self._folder}: changes while it is read")
-        return before, ends, context
+        return _Certificates(before, ends, context)
 
     def _read(self) -> Content:
         try:

@@ -22,6 +22,7 @@ from gpuyard.common.cluster.changed_pods import PAGE, ChangedPodsCollector
 from gpuyard.common.cluster.queue_faults import INVALID, tell
 from gpuyard.common.cluster.translate import Translator
 from gpuyard.common.extender_config import ExtenderConfig
+from gpuyard.common.following import FollowedSettings
 from gpuyard.common.http import LOOPBACK
 from gpuyard.common.kube.access import find_access
 from gpuyard.common.kube.client import Client
@@ -33,7 +34,7 @@ from gpuyard.common.lease import Elector
 from gpuyard.common.logs import get_logger
 from gpuyard.common.metrics import CacheCollector, CertificateCollector, LeaseCollector
 from gpuyard.common.process import Process
-from gpuyard.common.settings import Reloaded, SettingsError
+from gpuyard.common.settings import SettingsError
 from gpuyard.common.tls import Identity
 from gpuyard.extender.http.authentication import NO_CERTIFICATES, Gate, Tokens
 from gpuyard.extender.http.metrics import VerbMetrics
@@ -95,7 +96,7 @@ class Extender:
 
     def __init__(self, process: Process, config: Path | None) -> None:
         self.ledger = Ledger()
-        self._reloaded = Reloaded(config, ExtenderConfig, changed=self._set, refused=_warn) if config else None
+        self._followed = FollowedSettings(config, ExtenderConfig, changed=self._set, refused=_warn) if config else None
         self.translator = Translator(self.config().engine)
         self.feed = Feed(self.ledger, self.translator, _warn)
         self.capacity = Capacity()
@@ -136,12 +137,12 @@ class Extender:
             self.gate,
         )
         process.dump_with("extender", self.state)
-        if self._reloaded:
-            process.spawn("config", self._reloaded.run())
+        if self._followed:
+            process.spawn("config", self._followed.run())
 
     def config(self) -> ExtenderConfig:
         """The settings in force."""
-        return self._reloaded.current if self._reloaded else ExtenderConfig()
+        return self._followed.current if self._followed else ExtenderConfig()
 
     def state(self) -> dict[str, object]:
         """What counts at this moment, for whoever asks the process with SIGUSR2."""
@@ -203,7 +204,7 @@ class Extender:
             self.ledger,
             self.translator,
             self.config,
-            self.verbs.outrank,
+            self.verbs.precedence,
             recorder=recorder,
             capacity=self.capacity,
             metrics=self._plan_metrics,
@@ -271,7 +272,7 @@ def _authenticate(process: Process, extender: Extender, options: Options) -> Non
     gate, mode = extender.gate, extender.config().authentication
     gate.by_certificate = options.tls is not None
     if options.token and not gate.by_certificate:
-        gate.tokens = Tokens(options.token, changed=lambda: log.info("tokens-changed"), refused=_warn)
+        gate.tokens = Tokens(options.token, changed=lambda _: log.info("tokens-changed"), refused=_warn)
         process.spawn("tokens", gate.tokens.run())
     elif not gate.by_certificate and mode == "token":
         raise SettingsError(NO_FOLDER)
@@ -285,7 +286,7 @@ def _tls(process: Process, folder: Path | None) -> "ssl.SSLContext | None":
     """What the port listens with; it follows the folder for as long as the process lives."""
     if folder is None:
         return None
-    identity = Identity(folder, changed=lambda: log.info("certificates-changed"), refused=_warn)
+    identity = Identity(folder, changed=lambda _: log.info("certificates-changed"), refused=_warn)
     process.spawn("certificates", identity.run())
     process.registry.register(CertificateCollector(lambda: identity.ends))
     return identity.context

@@ -23,7 +23,7 @@ from gpuyard.engine.model.snapshot import Snapshot
 from gpuyard.engine.rules.gates import governs
 from gpuyard.extender.ledger import NOT_SEEN_YET, Ledger
 from gpuyard.extender.ledger.gate_check import Gatekeeper
-from gpuyard.extender.verbs.node_room import Space
+from gpuyard.extender.verbs.node_room import NodeRoom
 from gpuyard.extender.verbs.ranking import best
 from msgspec.structs import replace
 
@@ -104,9 +104,9 @@ class Waker:
         """Whether the cause of a refusal may be over, as far as it was not the pod's gates."""
         if why in OTHERS_CALL:
             return self._ledger.offered(pod, self._now() - LAG) is not None
-        space = Space(snapshot, self._ledger, pod)
+        room = NodeRoom(snapshot, self._ledger, pod)
         offered = self._ledger.offered(pod, float("-inf")) or frozenset(snapshot.fleet.nodes)
-        return why not in CROWDED or bool(best(snapshot, pod.shape, offered, 1, space.has_room))
+        return why not in CROWDED or bool(best(snapshot, pod.shape, offered, 1, room.has_room))
 
     async def _poke(self, pod: Pod) -> None:
         why = self._ledger.woken(pod.key)

@@ -114,7 +114,7 @@ class LiveCluster:
             bench.ledger,
             bench.translator,
             lambda: bench.config,
-            bench.verbs.outrank,
+            bench.verbs.precedence,
             recorder=cast("Recorder", self.ear),
             capacity=Capacity(),
             metrics=PlannerMetrics(CollectorRegistry()),

@@ -13,7 +13,6 @@ from gpuyard.engine.kube.times import written
 from gpuyard.extender.planner.look.capacity import Capacity
 from gpuyard.extender.planner.loop import Planner
 from gpuyard.extender.planner.metrics import PlannerMetrics
-from gpuyard.extender.precedence.outrank import Outrank
 from prometheus_client import CollectorRegistry
 
 from tests.extender.builders import Bench, Json, node, pod, queue
@@ -74,7 +73,7 @@ class SmallCluster:
             self.bench.ledger,
             self.bench.translator,
             lambda: self.bench.config,
-            Outrank(self.bench.ledger, clock=lambda: self.bench.now, today=lambda: self.bench.today),
+            self.bench.verbs.precedence,
             recorder=cast("Recorder", Nobody()),
             capacity=Capacity(),
             metrics=PlannerMetrics(CollectorRegistry()),

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, cast
 from gpuyard.extender.planner.look.capacity import Capacity
 from gpuyard.extender.planner.loop import Planner
 from gpuyard.extender.planner.metrics import PlannerMetrics
-from gpuyard.extender.precedence.outrank import Outrank
 from prometheus_client import CollectorRegistry
 
 from tests.extender.builders import Bench, Json, pod
@@ -40,11 +39,7 @@ class Stage:
         for thing in things:
             if thing["kind"] in ("Pod", "Queue"):
                 self.api.put(path(thing), thing)
-        self.outrank = Outrank(
-            self.bench.ledger,
-            clock=lambda: self.bench.now,
-            today=lambda: self.bench.today,
-        )
+        self.precedence = self.bench.verbs.precedence
         self.planner = self.another()
 
     def another(self) -> Planner:
@@ -54,7 +49,7 @@ class Stage:
             self.bench.ledger,
             self.bench.translator,
             lambda: self.bench.config,
-            self.outrank,
+            self.precedence,
             recorder=cast("Recorder", self.ear),
             capacity=Capacity(),
             metrics=PlannerMetrics(CollectorRegistry()),

@@ -155,7 +155,7 @@ async def test_a_pod_that_no_call_names_is_passed_over_only_where_callers_are_kn
     for label in "xy":
         await stage.look(after=20)
         stage.bench.put(queue(label))
-    assert stage.outrank.blocked == blocked
+    assert stage.precedence.blocked == blocked
 
 
 async def test_room_that_kube_scheduler_does_offer_is_kept_on(stage: Stage) -> None:
@@ -337,12 +337,12 @@ async def test_in_a_burst_who_only_stands_in_the_queue_of_kube_scheduler_is_coun
     for label in "xy":
         await stage.look(after=20)
         stage.bench.put(queue(label))
-    assert stage.outrank.blocked == frozenset()
+    assert stage.precedence.blocked == frozenset()
     stage.bench.put(pod("claim", "team", 4, verdict=NO_VOLUME))
     for label in "ab":
         await stage.look(after=20)
         stage.bench.put(queue(label))
-    assert stage.outrank.blocked == {"ns/claim"}
+    assert stage.precedence.blocked == {"ns/claim"}
 
 
 async def test_what_plans_keep_is_not_made_anew_while_nothing_changes(
@@ -542,6 +542,17 @@ async def test_who_sleeps_and_could_go_is_woken_once_in_a_while() -> None:
         stage.bench.put(queue(label))
         await stage.look()
     assert stage.bench.ledger.take_called() == set()
+
+
+async def test_in_a_crowd_a_newcomer_that_ranks_first_is_refused_until_the_next_look_which_wakes_it() -> None:
+    crowd = [pod(f"crowd-{number}", "lent") for number in range(20)]
+    stage = Stage(node("n1", 4), queue("lent", quota=0), queue("own", quota=4), *crowd)
+    await stage.look()
+    stage.submit(newcomer := pod("newcomer", "own"))
+    assert not stage.bench.passes(newcomer)
+    await stage.look()
+    assert "ns/newcomer" in stage.bench.ledger.take_called()
+    assert stage.bench.passes(newcomer)
 
 
 async def test_who_could_go_and_sleeps_on_is_woken_again_although_nothing_has_changed() -> None:

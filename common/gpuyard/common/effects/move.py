@@ -22,6 +22,7 @@ from gpuyard.common.kube.client import Client, Json
 from gpuyard.common.kube.errors import ApiError
 from gpuyard.common.kube.resources import CONTROLLER_REVISIONS, PODS, Address
 from gpuyard.common.plans.plan import Kept
+from gpuyard.engine.kube.parts import GPU_GROUP
 
 MOVED_FROM = "gpuyard.io/moved-from"
 """The annotation of a pod made anew: the UID of the old one."""
@@ -32,7 +33,6 @@ OF_PLAN = "gpuyard.io/plan"
 _KEPT_META = ("name", "namespace", "labels", "finalizers")
 _GIVEN_BY_SERVER = ("nodeName", "priority", "preemptionPolicy", "ephemeralContainers")
 _OURS = frozenset({"gpuyard.io/poke"})
-_GPU_GROUP = "runai-gpu-group"
 
 
 class Found(Enum):
@@ -65,7 +65,7 @@ def made_anew(old: Mapping[str, Any]) -> Json:
     """The pod as it is submitted again."""
     meta = old["metadata"]
     kept = {name: meta[name] for name in _KEPT_META if name in meta}
-    labels = {k: v for k, v in meta.get("labels", {}).items() if k.partition("/")[0] != _GPU_GROUP}
+    labels = {k: v for k, v in meta.get("labels", {}).items() if k.partition("/")[0] != GPU_GROUP}
     notes = {k: v for k, v in meta.get("annotations", {}).items() if k not in _OURS}
     spec = {name: value for name, value in old["spec"].items() if name not in _GIVEN_BY_SERVER}
     return {

@@ -25,6 +25,7 @@ from gpuyard.common.topology.model import (
     Topology,
 )
 from gpuyard.common.topology.profiles import Profile
+from gpuyard.common.topology.resources import GPU
 from gpuyard.common.topology.specs import Spec, named, read_spec
 from gpuyard.common.topology.spelling import EXTRAS
 
@@ -33,7 +34,6 @@ AUTOFILL_LABEL = "nvidia.com/gpu.deploy.device-plugin"
 """What users of `node-autofill` put on their nodes; the mock itself never writes it."""
 _FLAT = frozenset({"gpuProduct", "gpuCount", "gpuMemory"})
 _POOL = _FLAT | EXTRAS | {"gpu", "resources"}
-_GPU = "nvidia.com/gpu"
 
 
 def read_pools(root: Element, profiles: Mapping[str, str]) -> Topology:
@@ -119,6 +119,4 @@ def _block(element: Element, profiles: Mapping[str, str]) -> tuple[Spec, Profile
 
 def _resources(element: Element) -> tuple[OtherDevice, ...]:
     pairs = [pair for item in element.items() for pair in item.entries()]
-    return tuple(
-        OtherDevice(resource(count, name), count.number(0, MAX_COUNT)) for name, count in pairs if name != _GPU
-    )
+    return tuple(OtherDevice(resource(count, name), count.number(0, MAX_COUNT)) for name, count in pairs if name != GPU)

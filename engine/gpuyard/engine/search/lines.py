@@ -82,10 +82,6 @@ class Tree:
         self._found = (leaf, (changes, *head(leaf))) if leaf is not None else None
         return leaf
 
-    def ranks_of(self, leaf: str) -> tuple[Rank, ...]:
-        """The ranks by which this leaf was found last, its own first."""
-        return tuple(self._ranks[account.name][1] for account in self.scratch.accounts.path(leaf))
-
     def _walk(self, head: Head, parent: str) -> str | None:
         children = self._children.get(parent)
         if not children:
@@ -220,10 +216,6 @@ class WaitingLine:
                 self._left -= 1
                 return self._scratch.team(called)
         return None
-
-    def ranks_of(self, team: Team) -> tuple[Rank, ...]:
-        """By which ranks the workload was next that has just been popped: its queue's and those of the queues above."""
-        return self._tree.ranks_of(team.workload.queue or "")
 
     def _take(self, queue: str) -> str | None:
         """Take the first of a queue out of the line; None if it only stood behind it."""

@@ -10,15 +10,14 @@ Decided in docs/decisions.md: "A token is the first way to know kube-scheduler, 
 a token the extender runs, is not ready, and refuses everybody".
 """
 
-import asyncio
 import hmac
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 from gpuyard.common import tokens
 from gpuyard.common.extender_config import Authentication
-from gpuyard.common.settings import SettingsError
+from gpuyard.common.following import Following
 
 NO_TOKENS = f"gpuyard has no token to know its callers by; {tokens.REMEDY}"
 _NEEDED = f"`urlPrefix` in kube-scheduler's configuration needs the one of Secret {tokens.SECRET}"
@@ -39,48 +38,25 @@ class Standing(NamedTuple):
 KNOWN, ANYBODY = Standing(known=True), Standing()
 
 
-class Tokens:
-    """The tokens of a folder, followed while the process runs. What cannot be used never replaces what could."""
+class Tokens(Following[tuple[bytes, ...]]):
+    """The headers with a token of a folder. It may well be empty at first, since the Secret may come later."""
+
+    what = "tokens"
 
     def __init__(
         self,
         folder: Path,
         *,
-        changed: Callable[[], None] = lambda: None,
+        changed: Callable[[object], None] = lambda _: None,
         refused: Callable[[str], None] = lambda _: None,
-        interval: float = 2,
     ) -> None:
-        """Read the folder for the first time; it may well be empty, since the Secret may come later."""
+        super().__init__((), changed=changed, refused=refused)
         self._folder = folder
-        self._changed = changed
-        self._refused = refused
-        self._interval = interval
-        self.accepted: tuple[bytes, ...] = ()
-        """The headers that are accepted."""
-        self.problem = ""
-        """Why the folder cannot be used at this moment."""
         self.poll()
 
-    async def run(self) -> NoReturn:
-        """Follow the folder until cancelled."""
-        while True:
-            await asyncio.sleep(self._interval)
-            self.poll()
-
-    def poll(self) -> None:
-        """Look once: `changed` is told of new tokens, `refused` of each new problem, once."""
-        try:
-            found = tuple(map(tokens.authorization, tokens.read(self._folder)))
-        except SettingsError as error:
-            if str(error) != self.problem:
-                self._refused(f"{error}; the last good tokens stay in force" if self.accepted else str(error))
-            self.problem = str(error)
-            return
-        self.problem = ""
-        if found != self.accepted:
-            first, self.accepted = not self.accepted, found
-            if not first:
-                self._changed()
+    def read(self) -> tuple[bytes, ...]:
+        """The headers that are accepted as the folder is now."""
+        return tuple(map(tokens.authorization, tokens.read(self._folder)))
 
 
 class Gate:
@@ -107,12 +83,12 @@ class Gate:
             return ""
         if self._mode() == "mtls":
             return NO_CERTIFICATES
-        if self.tokens and self.tokens.accepted:
+        if self.tokens and self.tokens.current:
             return ""
         return (self.tokens and self.tokens.problem) or NO_TOKENS
 
     def _by_token(self, authorization: bytes) -> Standing:
-        accepted = self.tokens.accepted if self.tokens else ()
+        accepted = self.tokens.current if self.tokens else ()
         # Each is compared, so that the time tells nothing of which one, nor of how much of it, was right.
         if sum([hmac.compare_digest(authorization, each) for each in accepted]):
             return KNOWN

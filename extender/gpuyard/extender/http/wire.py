@@ -5,7 +5,7 @@ scripts write them in any case. A body is read by the exact names first, which i
 then are its keys respelt and read again. Objects of Kubernetes inside (`Pod`, `Nodes.items`) are never respelt.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 from types import UnionType
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar, Union, get_args, get_origin
@@ -332,47 +332,13 @@ def _respell(value: Any, kind: Any) -> Any:  # noqa: ANN401 - any JSON value, an
 # --- answers ----------------------------------------------------------------------------------------------------------
 
 
-class OneCause(Mapping[str, str]):
-    """The same sentence for each of these nodes; written without looking at each of thousands.
-
-    Since the sentence is repeated for every node, a long one is cut: an answer must not outgrow its request by far.
-    """
-
-    def __init__(self, nodes: Collection[str], sentence: str) -> None:
-        self._nodes = nodes
-        self._sentence = shortened(sentence, LONGEST_SENTENCE)
-
-    def __getitem__(self, name: str) -> str:
-        """The sentence."""
-        if name not in self._nodes:
-            raise KeyError(name)
-        return self._sentence
-
-    def __iter__(self) -> Iterator[str]:
-        """The nodes."""
-        return iter(self._nodes)
-
-    def __len__(self) -> int:
-        """How many nodes there are."""
-        return len(self._nodes)
-
-    def written(self) -> Raw:
-        """The JSON of it: a list of the names, in which the sentence comes after each."""
-        names = _PLAIN.encode(list(self))
-        if names.count(b",") != len(self) - 1:
-            # None at all, or a comma within a name.
-            return Raw(_PLAIN.encode(dict(self)))
-        sentence = b":" + _PLAIN.encode(self._sentence)
-        return Raw(b"{" + names[1:-1].replace(b'","', b'"' + sentence + b',"') + sentence + b"}")
-
-
 class FilterAnswer(Message):
     """The nodes that are left, in the form in which they came, or why none is."""
 
     nodes: dict[str, Any] | None = None
     node_names: list[str] | None = None
     failed_nodes: dict[str, str] = {}
-    failed_and_unresolvable_nodes: Mapping[str, str] = {}
+    failed_and_unresolvable_nodes: dict[str, str] = {}
     error: str = ""
 
 
@@ -398,14 +364,7 @@ class BindAnswer(Message):
 Answer = FilterAnswer | list[HostPriority] | PreemptAnswer | BindAnswer
 
 
-def _written(thing: object) -> Raw:
-    if isinstance(thing, OneCause):
-        return thing.written()
-    raise NotImplementedError(f"a {type(thing).__name__} in an answer")
-
-
-_PLAIN = Encoder()
-_ENCODER = Encoder(enc_hook=_written)
+_ENCODER = Encoder()
 
 
 def write(answer: Answer) -> bytes:
@@ -427,7 +386,10 @@ def survivors(request: Candidates, offered: Offered, names: Iterable[str]) -> Fi
 
 
 def refusal(request: Candidates, offered: Offered, sentence: str) -> FilterAnswer:
-    """Answer `filter` with no node, for one cause that evicting pods would not cure."""
+    """Answer `filter` with no node, for one cause that evicting pods would not cure.
+
+    Since the sentence is repeated for every node, a long one is cut: an answer must not outgrow its request by far.
+    """
     answer = survivors(request, offered, ())
-    answer.failed_and_unresolvable_nodes = OneCause(offered, sentence)
+    answer.failed_and_unresolvable_nodes = dict.fromkeys(offered, shortened(sentence, LONGEST_SENTENCE))
     return answer

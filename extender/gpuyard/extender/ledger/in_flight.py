@@ -14,7 +14,7 @@ from gpuyard.engine.model import Pod
 _NOBODY: Mapping[str, Pod] = {}
 
 
-class Flights:
+class InFlight:
     """The pods on their way, by key and by node."""
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class Flights:
         """The whole GPUs that the pods in flight ask for."""
         self.sharing = 0
         """How many of them want parts of GPUs."""
-        self._flights: dict[str, tuple[Pod, Sequence[str]]] = {}
+        self._on_their_way: dict[str, tuple[Pod, Sequence[str]]] = {}
         self._landing: dict[str, dict[str, Pod]] = {}
         self._kept_on: Counter[str] = Counter()
 
@@ -35,7 +35,7 @@ class Flights:
 
     def start(self, pod: Pod, nodes: Sequence[str]) -> None:
         """A pod may land on each of these nodes."""
-        self._flights[pod.key] = (pod, nodes)
+        self._on_their_way[pod.key] = (pod, nodes)
         self.gpus += pod.shape.gpus
         self.sharing += pod.shape.shared
         for node in nodes:
@@ -46,7 +46,7 @@ class Flights:
         node = self.kept.pop(key, "")
         if node:
             self._leave(node)
-        pod, nodes = self._flights.pop(key, (None, ()))
+        pod, nodes = self._on_their_way.pop(key, (None, ()))
         if pod is not None:
             self.gpus -= pod.shape.gpus
             self.sharing -= pod.shape.shared
@@ -73,12 +73,12 @@ class Flights:
     @property
     def all(self) -> Collection[tuple[Pod, Sequence[str]]]:
         """The pods in flight, each with the nodes on which it may land."""
-        return self._flights.values()
+        return self._on_their_way.values()
 
     def gpus_to(self, nodes: Collection[str] | None, but: str = "") -> int:
         """The whole GPUs that others than this one may take on some of these nodes (None: on any) any moment."""
         if nodes is None:
-            return self.gpus - (self._flights[but][0].shape.gpus if but in self._flights else 0)
+            return self.gpus - (self._on_their_way[but][0].shape.gpus if but in self._on_their_way else 0)
         return sum(pod.shape.gpus for pod, names in self.all if pod.key != but and any(map(nodes.__contains__, names)))
 
     def landing_on(self, node: str) -> Collection[Pod]:

@@ -36,7 +36,7 @@ from gpuyard.engine.model import Node, Pod, Promise, Queue, State, Workload
 from gpuyard.engine.model.counting import Occupancy, claim
 from gpuyard.engine.model.snapshot import Draft, Snapshot
 from gpuyard.extender.ledger.arrivals import Arrivals
-from gpuyard.extender.ledger.in_flight import Flights
+from gpuyard.extender.ledger.in_flight import InFlight
 from gpuyard.extender.ledger.kept_room import Promises, Share
 from gpuyard.extender.ledger.offers import Offers, among
 from msgspec.structs import replace
@@ -176,7 +176,7 @@ class Ledger:
         """The calls that wait for the watch."""
         self.callers_are_known = True
         """Whether only kube-scheduler is answered. Else the nodes of a call are no ground to evict, strike or rank."""
-        self.flights = Flights()
+        self.in_flight = InFlight()
         """Where those may land who were let through."""
         self.promises = Promises(self._entries, lambda key: self._teams.get(key, _NOBODY)[1])
         """Room that unfinished plans keep."""
@@ -228,7 +228,7 @@ class Ledger:
     @property
     def kept(self) -> Mapping[str, str]:
         """The nodes that have room reserved for one pod and for nobody else, by that pod's key."""
-        return self.flights.kept
+        return self.in_flight.kept
 
     def place_kept(self, pod: Pod) -> Grant | None:
         """The place that is reserved for this pod alone; None: there is none."""
@@ -261,7 +261,7 @@ class Ledger:
         """The whole GPUs on these nodes (None: on all) that plans keep, or that others than this pod may take."""
         promised = self.promises.gpus
         kept = sum(promised.values() if nodes is None else (promised[node] for node in promised if node in nodes))
-        return kept + self.flights.gpus_to(nodes, but)
+        return kept + self.in_flight.gpus_to(nodes, but)
 
     def waiting(self, seen: Sighting) -> Snapshot:
         """The cluster in which nothing was granted to this pod: what its gates are asked on."""
@@ -496,7 +496,7 @@ class Ledger:
             self._asleep.pop(pod.key, None)
         if entry.phase is Phase.BOUND:
             self._offers.drop(pod.key)
-        self.flights.end(pod.key)
+        self.in_flight.end(pod.key)
         if entry.reservation is not None:
             self._until[pod.key] = entry.reservation.until
             self._earliest = min(self._earliest, entry.reservation.until)
@@ -520,9 +520,9 @@ class Ledger:
 
     def _set_out(self, pod: Pod, grant: Grant) -> None:
         if grant.node:
-            self.flights.keep(pod, grant.node)
+            self.in_flight.keep(pod, grant.node)
         elif grant.nodes:
-            self.flights.start(pod, grant.nodes)
+            self.in_flight.start(pod, grant.nodes)
 
     def _join(self, workload: Workload, pod: str) -> None:
         known, team = self._teams.get(workload.key, (None, frozenset()))
@@ -539,7 +539,7 @@ class Ledger:
             known.pop(pod.key, None)
         self._overtaken.pop(pod.key, None)
         self._offers.drop(pod.key)
-        self.flights.end(pod.key)
+        self.in_flight.end(pod.key)
         self._changes.drop_pods((pod.key,))
         self._leave(pod)
         self.promises.look(pod.key, pod.workload)

@@ -35,7 +35,7 @@ from gpuyard.engine.model.snapshot import Snapshot
 from gpuyard.engine.rules.accounts import Accounts
 from gpuyard.engine.search.cycle import Cycle
 from gpuyard.extender.ledger import Ledger, Phase
-from gpuyard.extender.planner.act.claimants import Heirs
+from gpuyard.extender.planner.act.claimants import Claimants
 from gpuyard.extender.planner.act.elastic_plans import ElasticPlans
 from gpuyard.extender.planner.act.execution import Executor, Run, Terms, World
 from gpuyard.extender.planner.act.pruning import Pruner
@@ -51,7 +51,8 @@ from gpuyard.extender.planner.metrics import PlannerMetrics
 from gpuyard.extender.planner.tell.pod_events import Teller
 from gpuyard.extender.planner.tell.queue_status import QueueWriter, statuses
 from gpuyard.extender.planner.tell.wait_reasons import WaitingRoom
-from gpuyard.extender.precedence.outrank import Outrank, is_scarce
+from gpuyard.extender.precedence.free_room import is_scarce
+from gpuyard.extender.precedence.precedence import Precedence
 
 log = get_logger()
 
@@ -82,7 +83,7 @@ class Planner:
         ledger: Ledger,
         translator: Translator,
         config: Callable[[], ExtenderConfig],
-        outrank: Outrank,
+        precedence: Precedence,
         *,
         recorder: Recorder,
         capacity: Capacity,
@@ -95,7 +96,7 @@ class Planner:
     ) -> None:
         self._ledger = ledger
         self._config = config
-        self._outrank = outrank
+        self._precedence = precedence
         self._metrics = metrics
         self._calls = calls
         self._clock = clock
@@ -119,7 +120,7 @@ class Planner:
         self._executor = Executor(client, self._store, teller, metrics)
         self._queues = QueueWriter(client)
         self._observer = Observer(ledger, translator, config, capacity)
-        self._heirs = Heirs(ledger, self._observer.refusals, lambda: config().engine)
+        self._claimants = Claimants(ledger, self._observer.refusals, lambda: config().engine)
         self._runs: dict[str, Run] = {}
         self._mine: set[str] | None = None
         """The plans of whoever led before, and those that this one has written; None: it has not looked yet."""
@@ -197,12 +198,12 @@ class Planner:
         if not run.plan.runs:
             del self._runs[run.plan.name]
         elif run.freed is not None:
-            self._heirs.call(run, run.freed, self._clock())
+            self._claimants.call(run, run.freed, self._clock())
         self._keep_places()
 
     def _world(self) -> World:
         now, today = self._clock(), self._today()
-        is_stuck = partial(self._observer.leaving.is_stuck, now=now, today=today)
+        is_stuck = partial(self._observer.overdue.is_stuck, now=now, today=today)
         pods, at = SeenPods(self._ledger.entries), self._ledger.snapshot.on_node
         return World(pods, at, now, today, is_stuck, lambda pod: self._queue_of(pod.key))
 
@@ -238,7 +239,7 @@ class Planner:
             self._metrics.blocked.set(0)
             await self._publish(Accounts.of(snapshot, settings.fairshare_k))
             return
-        await drain(self._outrank.line_up(snapshot, settings), self._clock, self._calls)
+        await drain(self._precedence.line_up(snapshot, settings), self._clock, self._calls)
         if await self._are_in_line(snapshot):
             await self._publish(Accounts.of(snapshot, settings.fairshare_k))
             return
@@ -392,8 +393,8 @@ class Planner:
         refusals, now, grace = self._observer.refusals, self._clock(), self._config().outrank.grace
         heard = {key: pod.uid for key, pod in pods.items() if self._was_heard_of(key)}
         refusals.count_on(heard, asked, now, grace)
-        self._outrank.blocked = refusals.blocked(now, grace)
-        self._metrics.blocked.set(len(self._outrank.blocked))
+        self._precedence.blocked = refusals.blocked(now, grace)
+        self._metrics.blocked.set(len(self._precedence.blocked))
         self._wake(pods, now)
 
     def _was_heard_of(self, pod: str) -> bool:

@@ -24,7 +24,7 @@ from gpuyard.common.logs import get_logger
 from gpuyard.extender.http.server import Unavailable
 from gpuyard.extender.http.wire import BindAnswer, Binding
 from gpuyard.extender.ledger import NOT_SEEN_SENTENCE, Entry, Grant, Ledger, Phase
-from gpuyard.extender.verbs.node_room import Space
+from gpuyard.extender.verbs.node_room import NodeRoom
 
 LANDING = 10.0
 """Seconds that the watch may need to show what the API server has bound."""
@@ -103,7 +103,7 @@ class Binder:
         kept = self._ledger.place_kept(entry.seen.pod)
         if kept and kept.node == node and kept.groups:
             return kept.groups
-        return Space(self._ledger.waiting(entry.seen), self._ledger, entry.seen.pod).shared_gpus(node)
+        return NodeRoom(self._ledger.waiting(entry.seen), self._ledger, entry.seen.pod).shared_gpus(node)
 
     async def _post(self, client: Client, request: Binding, groups: tuple[str, ...]) -> str:
         """Ask the API server; empty when the pod is bound, else why not."""

@@ -28,7 +28,7 @@ from gpuyard.engine.rules.accounts import Accounts
 from gpuyard.engine.rules.gangs import Team, starting_chunk
 from gpuyard.engine.stepwise import at_once
 from gpuyard.extender.ledger import Grant, Ledger
-from gpuyard.extender.verbs.node_room import Space
+from gpuyard.extender.verbs.node_room import NodeRoom
 from msgspec.structs import replace
 
 Choice = Callable[[Team, Callable[[Pod], bool]], list[Pod]]
@@ -125,7 +125,7 @@ class Gangs:
             snapshot = snapshot.with_workload(workload).with_pod(pod)
         offers = {member.key: Offer(nodes=self._fresh(member, asked)) for member in snapshot.members[workload.key]}
         scratch = Scratch(replace(snapshot, offers=offers), accounts)
-        for node, part in Space(snapshot, self._ledger, pod).promised:
+        for node, part in NodeRoom(snapshot, self._ledger, pod).promised:
             if node in scratch.rooms:
                 scratch.rooms.shift(node, part.shape, part.groups, -1, -1)
         team = scratch.team(workload.key)

@@ -21,7 +21,7 @@ class Part(NamedTuple):
     groups: tuple[str, ...] = ()
 
 
-class Space:
+class NodeRoom:
     """The room for one pod; `view` is the cluster in which nothing was granted to it."""
 
     def __init__(self, view: Snapshot, ledger: Ledger, pod: Pod) -> None:
@@ -30,7 +30,7 @@ class Space:
         self._pod = pod
         self._shape = pod.shape
         self._own = ledger.promises.own(pod)
-        unseen = view.sharing or ledger.promises.all or ledger.kept or ledger.flights.sharing
+        unseen = view.sharing or ledger.promises.all or ledger.kept or ledger.in_flight.sharing
         self.sees_all = not (unseen or self._shape.shared)
         """Whether kube-scheduler sees on each node all that matters, so that what it offers fits."""
 
@@ -41,11 +41,11 @@ class Space:
 
     def is_kept(self, nodes: Collection[str]) -> bool:
         """Whether on one of these nodes room is kept for somebody else."""
-        kept = {*self._ledger.flights.kept.values(), *self._ledger.promises.gpus}
+        kept = {*self._ledger.in_flight.kept.values(), *self._ledger.promises.gpus}
         return any(node in nodes and self._keeps(node) for node in kept)
 
     def _keeps(self, node: str) -> bool:
-        if self._ledger.flights.keeps(node, self._pod.key):
+        if self._ledger.in_flight.keeps(node, self._pod.key):
             return True
         return next(self._ledger.promises.open_on(node, self._own), None) is not None
 
@@ -53,9 +53,9 @@ class Space:
         """Whether something there matters of which kube-scheduler knows nothing."""
         if node in self._view.sharing or self._keeps(node):
             return True
-        if not self._ledger.flights.sharing:
+        if not self._ledger.in_flight.sharing:
             return False
-        return any(pod.shape.shared and pod.key != self._pod.key for pod in self._ledger.flights.landing_on(node))
+        return any(pod.shape.shared and pod.key != self._pod.key for pod in self._ledger.in_flight.landing_on(node))
 
     def fits(self, node: str, gone: Iterable[Pod] = ()) -> bool:
         """Whether the pod has room there now, as far as kube-scheduler cannot tell, once these others are gone."""
@@ -109,7 +109,7 @@ class Space:
         """What is promised on a node, and what may land there."""
         for one in self._ledger.promises.open_on(node, self._own):
             yield Part(one.shape, one.gpu_groups)
-        for pod in self._ledger.flights.landing_on(node):
+        for pod in self._ledger.in_flight.landing_on(node):
             if pod.key != self._pod.key:
                 yield Part(pod.shape)
 

@@ -21,7 +21,7 @@ from gpuyard.engine.placing.scratch import Scratch
 from gpuyard.engine.rules.accounts import Accounts
 from gpuyard.engine.search import protection
 from gpuyard.engine.search.evicted_chunks import Chunk
-from gpuyard.extender.verbs.node_room import Space
+from gpuyard.extender.verbs.node_room import NodeRoom
 
 Proposal = Mapping[str, Sequence[str]]
 """The UIDs of the victims by node."""
@@ -36,7 +36,7 @@ class Claim(NamedTuple):
     snapshot: Snapshot
     workload: Workload
     pod: Pod
-    space: Space
+    room: NodeRoom
     honor_budgets: bool
     unbound: Collection[str]
     """The keys of pods that only have a place kept for them: there is nothing to evict."""
@@ -57,7 +57,7 @@ class _Bailiff:
     """Knows who may be evicted for one workload."""
 
     def __init__(self, claim: Claim) -> None:
-        self._snapshot, self._claimant, self._pod, self._space, honor_budgets, self._unbound = claim
+        self._snapshot, self._claimant, self._pod, self._room, honor_budgets, self._unbound = claim
         self._scratch = Scratch(self._snapshot, Accounts({}))
         self._guard = protection.Guard(self._scratch, (), honor_budgets=honor_budgets)
 
@@ -65,18 +65,18 @@ class _Bailiff:
         """The proposed victims, if all of them may go and none dies for room that is kept for others."""
         here = {pod.uid: pod for pod in self._pods_on(node)}
         pods = [here[uid] for uid in uids if uid in here]
-        suits = len(pods) == len(uids) and self._may_go(pods) and self._space.fits(node, pods)
+        suits = len(pods) == len(uids) and self._may_go(pods) and self._room.fits(node, pods)
         return pods if suits else []
 
     def own(self, node: str) -> list[Pod]:
         """Victims of our own for a node: the lowest and newest first, no more than needed."""
-        if not self._claimant.governed or node not in self._scratch.rooms or self._space.has_room(node):
+        if not self._claimant.governed or node not in self._scratch.rooms or self._room.has_room(node):
             return []
         chosen: list[Pod] = []
         for victim in reversed(self._in_order(pod for pod in self._pods_on(node) if pod.active)):
             if self._may_go([*chosen, victim]):
                 chosen.append(victim)
-                if self._space.has_room(node, chosen):
+                if self._room.has_room(node, chosen):
                     return self._spared(node, chosen)
         return []
 
@@ -88,7 +88,7 @@ class _Bailiff:
         needed = self._in_order(chosen)
         for victim in self._in_order(chosen):
             fewer = [one for one in needed if one is not victim]
-            if self._space.has_room(node, fewer) and self._may_go(fewer):
+            if self._room.has_room(node, fewer) and self._may_go(fewer):
                 needed = fewer
         return needed
 

@@ -35,9 +35,9 @@ from gpuyard.extender.http.wire import (
 )
 from gpuyard.extender.ledger import NOT_SEEN_SENTENCE, NOT_SEEN_YET, Grant, Ledger
 from gpuyard.extender.ledger.gate_check import Gatekeeper
-from gpuyard.extender.precedence.outrank import Asker, Outrank
+from gpuyard.extender.precedence.precedence import Contender, Precedence
 from gpuyard.extender.verbs.gangs import Asked, Gangs, stands
-from gpuyard.extender.verbs.node_room import Space
+from gpuyard.extender.verbs.node_room import NodeRoom
 from gpuyard.extender.verbs.preempting import Chosen, Claim, Proposal, choose
 from gpuyard.extender.verbs.ranking import best, points, ranked
 
@@ -95,7 +95,7 @@ class Verbs:
         self._count = count
         self._gatekeeper = Gatekeeper(ledger.promises)
         self._gangs = Gangs(ledger)
-        self.outrank = Outrank(ledger, clock=clock, today=today)
+        self.precedence = Precedence(ledger, clock=clock, today=today)
         """Knows who goes first where room is scarce."""
 
     def filter(self, request: Candidates) -> FilterAnswer | Awaitable[FilterAnswer]:
@@ -155,24 +155,24 @@ class Verbs:
     def _share(self, asked: Asked, promise: Promise) -> Grant | Refusal:
         """The node on which room is kept for the workload, if there is as much as the pod asks for; else any other."""
         pod = asked.seen.pod
-        if not pod.shape.shared and Space(asked.snapshot, self._ledger, pod).has_room(promise.node):
+        if not pod.shape.shared and NodeRoom(asked.snapshot, self._ledger, pod).has_room(promise.node):
             return Grant(promise.node)
         why = self._outranked(asked)
         return _because(why) if why else self._choose(asked)
 
     def _outranked(self, asked: Asked) -> Waiting | None:
         """Why a pod for which no place is kept, and nobody was evicted, has to let others go first, if it has to."""
-        config, asker = self._config(), self._asker(asked)
-        return self.outrank.outranked(asker, config.engine, config.outrank.grace) if asker else None
+        config, contender = self._config(), self._contender(asked)
+        return self.precedence.outranked(contender, config.engine, config.outrank.grace) if contender else None
 
-    def _asker(self, asked: Asked) -> Asker | None:
+    def _contender(self, asked: Asked) -> Contender | None:
         """The pod that is asked about, if others may go first."""
         config, seen = self._config(), asked.seen
         if not config.outrank.grace or seen.workload is None or not seen.workload.governed:
             return None
         if seen.pod.nominated or self._ledger.place_kept(seen.pod):
             return None
-        return Asker(asked.snapshot, seen.workload, seen.pod, asked.offered)
+        return Contender(asked.snapshot, seen.workload, seen.pod, asked.offered)
 
     def _inherit(self, asked: Asked, promise: Promise) -> Grant | Refusal:
         """The promised node, once kube-scheduler offers it: it sees before us that the victims are gone."""
@@ -182,22 +182,22 @@ class Verbs:
 
     def _choose(self, asked: Asked) -> Grant | Refusal:
         """The best of the offered nodes that have room in truth."""
-        space = Space(asked.snapshot, self._ledger, asked.seen.pod)
-        roomy = self._best(asked, self._suits(asked, space))
+        room = NodeRoom(asked.snapshot, self._ledger, asked.seen.pod)
+        roomy = self._best(asked, self._suits(asked, room))
         if asked.offered and not roomy:
-            return _because(self._crowded(asked, space))
+            return _because(self._crowded(asked, room))
         if not self._keeps_empty(asked.seen):
             return Grant(nodes=roomy)
-        used = self._best(asked, lambda node: space.is_in_use(node) and space.fits(node))
+        used = self._best(asked, lambda node: room.is_in_use(node) and room.fits(node))
         # The planner rather moves others than that an empty node is opened.
         return Grant(nodes=used) if used else _because(Waiting(Reason.RECLAIM_IN_PROGRESS))
 
-    def _suits(self, asked: Asked, space: Space) -> Callable[[str], bool] | None:
+    def _suits(self, asked: Asked, room: NodeRoom) -> Callable[[str], bool] | None:
         """Which nodes may be answered, if not all that are offered."""
         question = self._question(asked)
         if question is None:
-            return None if space.sees_all else space.fits
-        return lambda node: space.fits(node) and gates.bound_on(question, asked.seen.pod, node) is None
+            return None if room.sees_all else room.fits
+        return lambda node: room.fits(node) and gates.bound_on(question, asked.seen.pod, node) is None
 
     def _question(self, asked: Asked) -> gates.Question | None:
         """What the gates are asked once more on each node: about a governed pod that asks for GPU memory."""
@@ -206,13 +206,13 @@ class Verbs:
             return None
         return self._gatekeeper.question(asked.snapshot, self._config().engine, workload, pod)
 
-    def _crowded(self, asked: Asked, space: Space) -> Waiting:
+    def _crowded(self, asked: Asked, room: NodeRoom) -> Waiting:
         """Why none of the offered nodes may be answered."""
-        if (question := self._question(asked)) and (roomy := self._best(asked, space.fits)):
+        if (question := self._question(asked)) and (roomy := self._best(asked, room.fits)):
             bound = gates.bound_on(question, asked.seen.pod, roomy[0])
             if bound is not None:
                 return bound
-        return Waiting(Reason.PROMISED_TO_OTHER if space.is_kept(asked.offered) else Reason.NO_NODE_FITS)
+        return Waiting(Reason.PROMISED_TO_OTHER if room.is_kept(asked.offered) else Reason.NO_NODE_FITS)
 
     def _best(self, asked: Asked, suits: Callable[[str], bool] | None) -> tuple[str, ...]:
         """The best of the offered nodes; all that suit where kube-scheduler knows better which are the best."""
@@ -236,8 +236,8 @@ class Verbs:
         if seen is not None and _has_say(self._ledger.snapshot, seen.pod, offered):
             return [HostPriority(host, 0) for host in offered]
         if seen is not None and seen.pod.shape.shared:
-            space = Space(self._ledger.waiting(seen), self._ledger, seen.pod)
-            found: Mapping[str, int] = ranked({node: space.order_of_part(node) for node in offered})
+            room = NodeRoom(self._ledger.waiting(seen), self._ledger, seen.pod)
+            found: Mapping[str, int] = ranked({node: room.order_of_part(node) for node in offered})
         else:
             found = points(self._ledger.room(offered))
         return [HostPriority(host, score) for host, score in found.items()]
@@ -257,7 +257,7 @@ class Verbs:
         if not self._may_preempt(asked.snapshot, seen, workload):
             return PreemptAnswer()
         claim = self._claim(asked, workload, proposal := request.victims())
-        chosen = self._rightful(asked, choose(claim, proposal), claim.space)
+        chosen = self._nodes_it_gets(asked, choose(claim, proposal), claim.room)
         if chosen and workload.governed:
             victims = tuple(victim.uid for pods in chosen.values() for victim in pods)
             self._ledger.reserve(seen, Grant(victims=victims), now=asked.now, until=asked.now + NOMINATION)
@@ -272,16 +272,16 @@ class Verbs:
         if honor_budgets:
             pods = (pod for node in proposal for pod in snapshot.on_node.get(node, ()))
             snapshot = snapshot.with_budgets(self._translator.budgets_of(pods))
-        space = Space(snapshot, self._ledger, asked.seen.pod)
-        return Claim(snapshot, workload, asked.seen.pod, space, honor_budgets, self._ledger.kept)
+        room = NodeRoom(snapshot, self._ledger, asked.seen.pod)
+        return Claim(snapshot, workload, asked.seen.pod, room, honor_budgets, self._ledger.kept)
 
-    def _rightful(self, asked: Asked, chosen: Chosen, space: Space) -> Chosen:
+    def _nodes_it_gets(self, asked: Asked, chosen: Chosen, room: NodeRoom) -> Chosen:
         """Of nodes that could be cleared those whose room the pod would have; the planner makes room for the others."""
-        config, asker = self._config(), self._asker(asked)
-        if not chosen or asker is None:
+        config, contender = self._config(), self._contender(asked)
+        if not chosen or contender is None:
             return chosen
-        cleared = {node: room for node, pods in chosen.items() if (room := space.cleared(node, pods))}
-        nodes = self.outrank.rightful(asker, config.engine, config.outrank.grace, cleared)
+        cleared = {node: left for node, pods in chosen.items() if (left := room.cleared(node, pods))}
+        nodes = self.precedence.nodes_for(contender, config.engine, config.outrank.grace, cleared)
         return {node: chosen[node] for node in nodes}
 
     def may_bind(self, seen: Sighting, node: str) -> str:
@@ -289,8 +289,8 @@ class Verbs:
         asked = self._asked(seen, (node,))
         if refused := self._refusal(asked.snapshot, seen):
             return refused.sentence
-        space, governed = Space(asked.snapshot, self._ledger, seen.pod), seen.workload and seen.workload.governed
-        has_room = space.has_room(node) if governed else space.fits(node)
+        room, governed = NodeRoom(asked.snapshot, self._ledger, seen.pod), seen.workload and seen.workload.governed
+        has_room = room.has_room(node) if governed else room.fits(node)
         return "" if has_room else f"node {node} has no room for it any more"
 
     def _once_seen(self, pod: AskedPod, answer: Callable[[Sighting | None], A]) -> A | Awaitable[A]:

@@ -29,7 +29,7 @@ TELL_AGAIN = 20.0
 """Seconds after which those whose places are free are told once more: kube-scheduler may not have had time."""
 
 
-class Heirs:
+class Claimants:
     """Looks after those for whom a plan has made room."""
 
     def __init__(self, ledger: Ledger, refusals: Refusals, settings: Callable[[], Settings]) -> None:

@@ -14,7 +14,7 @@ from gpuyard.extender.ledger import Ledger
 from gpuyard.extender.planner.decide.refusals import Refusals
 from gpuyard.extender.planner.look.capacity import Capacity
 from gpuyard.extender.planner.look.covered_pods import CoveredPods
-from gpuyard.extender.planner.look.overdue import Leaving
+from gpuyard.extender.planner.look.overdue import OverduePods
 from gpuyard.extender.planner.look.view import UnderWay, view
 
 log = get_logger()
@@ -41,7 +41,7 @@ class Observer:
         """The last `fairshare.k` that was looked at."""
         self._covered = CoveredPods(translator.budget_index)
         self.refusals = Refusals()
-        self.leaving = Leaving()
+        self.overdue = OverduePods()
 
     def has_changed(self, now: float, today: int) -> bool:
         """Whether anything has changed since `snapshot`, or the time has come that something waited for."""
@@ -63,7 +63,7 @@ class Observer:
         self._look_at_history(config.engine.fairshare_k, counted)
         self._torn = {key: self._torn.get(key, now) for key in counted.torn}
         self.refusals.renew(self._ledger.entries, now)
-        self.leaving.look(counted.terminating.values(), now)
+        self.overdue.look(counted.terminating.values(), now)
         dips = tuple(self._capacity.dipping(counted, now, config.capacity.grace))
         # Also where nobody waits: what queues are due changes with it.
         self._again = self._capacity.next_end(config.capacity.grace)
@@ -73,7 +73,7 @@ class Observer:
             promises=tuple(promises),
             budgets=self._covered.now(counted.pods),
             dips=dips,
-            late=tuple(self.leaving.in_time(counted.terminating.values(), now, today)),
+            late=tuple(self.overdue.in_time(counted.terminating.values(), now, today)),
             # The clock on the wall may have jumped meanwhile: what has passed is counted by the other one.
             torn_since={key: today - int(now - since + A_BIT) for key, since in self._torn.items()},
             offers=self.refusals.offers(now, config.outrank.grace, today=today),

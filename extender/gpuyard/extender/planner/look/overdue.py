@@ -10,7 +10,7 @@ from gpuyard.engine.placing.scratch import is_stuck
 from msgspec.structs import replace
 
 
-class Leaving:
+class OverduePods:
     """Remembers since when pods have been on their way out, by a clock that never jumps."""
 
     def __init__(self) -> None:

@@ -7,13 +7,12 @@ from gpuyard.common.cluster.queue_faults import QueueFault
 from gpuyard.common.kube.client import Client, Json
 from gpuyard.common.kube.errors import ApiError
 from gpuyard.common.kube.resources import QUEUES
+from gpuyard.engine.kube.pods import GPU_RESOURCE
 from gpuyard.engine.model import UNLIMITED, Amounts, Queue
 from gpuyard.engine.model.counting import UNUSED, QueueUse
 from gpuyard.engine.model.snapshot import Snapshot
 from gpuyard.engine.rules.accounts import Accounts
 from gpuyard.engine.search.settle import published
-
-GPU = "nvidia.com/gpu"
 
 
 def statuses(
@@ -48,7 +47,7 @@ def _status(snapshot: Snapshot, accounts: Accounts, queue: Queue, children: list
 
 def quantities(amounts: Amounts) -> dict[str, str]:
     """Amounts as Kubernetes writes them; what has no bound is left out."""
-    named = zip((GPU, "cpu", "memory"), amounts, strict=True)
+    named = zip((GPU_RESOURCE, "cpu", "memory"), amounts, strict=True)
     return {name: _quantity(name, value) for name, value in named if value != UNLIMITED}
 
 

@@ -1,14 +1,12 @@
 """Where room is scarce, the better-ranked go first, as long as they are alive."""
 
 from datetime import UTC, datetime
-from itertools import pairwise
 
 import pytest
 from gpuyard.engine.model import Promise, Shape
-from gpuyard.engine.rules.accounts import Accounts
 from gpuyard.extender.ledger import Grant
-from gpuyard.extender.ledger.gate_check import Gatekeeper
-from gpuyard.extender.precedence.outrank import TAKEN_IN, is_scarce
+from gpuyard.extender.precedence.free_room import is_scarce
+from gpuyard.extender.precedence.precedence import FEW
 from msgspec.structs import replace
 
 from tests.extender.builders import Bench, Json, group, node, pod, queue
@@ -39,7 +37,7 @@ def bench(*things: Json, gpus: int = 4) -> Bench:
 
 def lined_up(of: Bench) -> Bench:
     """The planner has looked."""
-    for _ in of.verbs.outrank.line_up(of.ledger.snapshot, of.config.engine):
+    for _ in of.verbs.precedence.line_up(of.ledger.snapshot, of.config.engine):
         pass
     return of
 
@@ -75,7 +73,7 @@ def test_who_waits_for_long_without_being_offered_anything_holds_nobody_back() -
     (other,) = seconds = second(1)
     of = bench(*first(4, age=60), *seconds)
     of.now = 60  # the room has been free for long
-    of.verbs.outrank._free = 4
+    of.verbs.precedence._free = 4
     assert of.passes(other)
 
 
@@ -83,7 +81,7 @@ def test_who_was_offered_nodes_a_moment_ago_is_alive() -> None:
     firsts, (other,) = first(4, age=60), second(1)
     of = bench(*firsts, other)
     of.now = 60
-    of.verbs.outrank._free = 4
+    of.verbs.precedence._free = 4
     for one in firsts:
         of.ledger.offer(of.ledger.snapshot.pods[f"ns/{one['metadata']['name']}"], ["n1"], 55)
     assert not of.passes(other)
@@ -97,7 +95,7 @@ def test_where_anybody_may_call_to_have_been_offered_nodes_is_no_sign_of_life() 
     of = bench(*firsts, other)
     of.ledger.callers_are_known = False
     of.now = 60
-    of.verbs.outrank._free = 4
+    of.verbs.precedence._free = 4
     for one in firsts:
         of.ledger.offer(of.ledger.snapshot.pods[f"ns/{one['metadata']['name']}"], ["n1"], 55)
     assert of.passes(other)
@@ -189,7 +187,7 @@ def test_those_who_are_on_their_way_leave_no_room_for_who_ranks_after_others(eve
 def test_whom_kube_scheduler_never_asks_about_holds_nobody_back() -> None:
     firsts, (other,) = first(4), second(1)
     of = bench(*firsts, other)
-    of.verbs.outrank.blocked = {f"ns/{one['metadata']['name']}" for one in firsts}
+    of.verbs.precedence.blocked = {f"ns/{one['metadata']['name']}" for one in firsts}
     assert of.passes(other)
 
 
@@ -247,196 +245,54 @@ def crowd(*more: Json, gpus: int = 20) -> Bench:
     return bench(*first(20, age=5), *second(20, age=5), *more, gpus=gpus)
 
 
-def test_in_a_crowd_who_has_come_stands_where_it_goes_in_its_queue() -> None:
-    of = crowd(gpus=20)
+def test_in_a_crowd_who_has_come_waits_for_all_in_line_until_the_next_look() -> None:
+    of = crowd(queue("idle", quota=40), gpus=20)
     better = waiting("better", "second", labels={"priorityClassName": "build-preemptible"})
-    last = waiting("last", "second", labels={"priorityClassName": "train"})
-    of.put(better, last)
-    assert of.passes(better)
-    assert not of.passes(last)
-    assert not of.passes(waiting("first-19", "first", age=5)), "the better one has taken the room of the last in line"
-
-
-@pytest.mark.parametrize(("quota", "gpus", "goes"), [(40, 1, True), (0, 4, False), (0, 8, True)])
-def test_in_a_crowd_who_has_come_for_a_queue_without_a_line_stands_where_that_would_have_one_more(
-    quota: int, gpus: int, *, goes: bool
-) -> None:
-    of = crowd(queue("above", quota=quota), queue("idle", quota=quota, parent="above"), gpus=gpus)
-    of.put(one := waiting("one", "idle"))
-    assert of.passes(one) is goes
-    of.ledger.lapse("ns/one", "uid-one")
-    assert lined_up(of).passes(one) is goes, "as the next look finds"
-
-
-def test_in_a_crowd_those_who_come_for_a_queue_without_a_line_stand_one_after_the_other() -> None:
-    of = crowd(queue("idle", quota=2), gpus=6)
-    of.put(*(come := [waiting(f"come-{number}", "idle") for number in range(6)]))
-    of.passes(come[0])
-    assert [of.passes(one) for one in come[1:]] == [True, False, False, False, False]
-
-
-def test_in_a_crowd_of_very_many_queues_who_has_come_for_another_one_stands_last() -> None:
-    of = crowd(*(queue(f"idle-{number}", quota=1) for number in range(200)), gpus=20)
-    of.put(one := waiting("one", "idle-0"))
+    of.put(better, one := waiting("one", "idle"))
+    assert not of.passes(better)
     assert not of.passes(one)
-    assert lined_up(of).passes(one), "the next look finds that it goes first"
-
-
-def in_line(of: Bench) -> set[str]:
-    line = of.verbs.outrank._line
-    return {pod.removeprefix("ns/") for pod in line.pods} if line else set()
-
-
-def test_in_a_crowd_only_those_join_the_line_who_start_alone_and_are_within_their_bounds() -> None:
-    of = crowd(gpus=39)
-    of.put(queue("full", limit=0), queue("free"))
-    of.put(
-        waiting("goes", "free"),
-        waiting("over", "full"),
-        waiting("gated", "free", schedulingGates=[{"name": "g"}]),
-        group("g", 2, "free"),
-        waiting("member", "free", annotations={"pod-group-name": "g"}),
-        waiting("plain", "free", 0),
-        waiting("elsewhere", "free", schedulerName="volcano"),
-        pod("ungoverned"),
-    )
-    before = in_line(of)
-    of.passes(waiting("second-19", "second", age=5))
-    assert in_line(of) - before == {"goes"}
-
-
-def test_in_a_crowd_who_comes_for_a_queue_with_room_kept_for_another_stands_in_line_as_well() -> None:
-    of = crowd(gpus=39)
-    of.ledger.put_promises([Promise(plan="plan", pod="ns/first-0", shape=Shape(gpus=1), node="n1", queue="first")])
-    lined_up(of).put(waiting("late", "first"))
-    of.passes(waiting("second-19", "second", age=5))
-    assert "late" in in_line(of)
-    assert "first-0" not in in_line(of)
-
-
-def test_in_a_crowd_one_that_comes_with_several_pods_stands_in_line_once() -> None:
-    of = crowd(gpus=39)
-    of.put(group("g", 1, "first"))
-    for number in range(2):
-        of.put(waiting(f"part-{number}", "first", annotations={"pod-group-name": "g"}))
-        of.passes(waiting("second-19", "second", age=5))
-    assert len(in_line(of) & {"part-0", "part-1"}) == 1
-
-
-def counted(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> list[object]:
-    """One for each call of this from now on."""
-    calls: list[object] = []
-    original = getattr(owner, name)
-
-    def called(*args: object) -> object:
-        calls.append(args)
-        return original(*args)
-
-    is_bound = hasattr(original, "__self__")
-    monkeypatch.setattr(owner, name, staticmethod(called) if is_bound else called)
-    return calls
-
-
-@pytest.mark.parametrize("queues", [["first"], [f"idle-{number}" for number in range(20)]])
-def test_in_a_crowd_of_newcomers_an_answer_takes_in_a_few_of_them_the_best_first(
-    monkeypatch: pytest.MonkeyPatch, queues: list[str]
-) -> None:
-    of = crowd(*(queue(f"idle-{number}", quota=1) for number in range(20)), gpus=30)
-    divisions, questions = counted(monkeypatch, Accounts, "of"), counted(monkeypatch, Gatekeeper, "refusal")
-    of.put(*(waiting(f"new-{n}", queues[n % len(queues)], age=-n) for n in range(300)))
-    before = in_line(of)
-    assert not of.passes(waiting("second-9", "second", age=5))
-    assert in_line(of) - before == {f"new-{number}" for number in range(TAKEN_IN)}
-    assert len(divisions) == 1, "the cluster is divided once, not for each"
-    assert len(questions) <= TAKEN_IN + 1, "and one more for who is asked about"
-    while len(in_line(of) - before) < 300:
-        known = in_line(of)
-        assert not of.passes(waiting("second-9", "second", age=5))
-        assert in_line(of) > known, "the others follow with the next answers"
-
-
-@pytest.mark.parametrize("new", [90, 300, 1000])
-def test_in_a_crowd_of_better_newcomers_only_those_go_for_whom_they_leave_room(new: int) -> None:
-    of = Bench(node("n1", 100), queue("second", quota=0), *(others := second(104, age=5)))
-    lined_up(of).put(
-        *(waiting(f"new-{n}", "second", labels={"priorityClassName": "build-preemptible"}) for n in range(new))
-    )
-    assert sum(of.passes(one) for one in others) == max(0, 100 - new)
-
-
-def test_in_a_crowd_of_newcomers_who_will_go_after_it_or_elsewhere_it_is_not_held_back() -> None:
-    of = crowd(gpus=30)
-    of.put(*(waiting(f"late-{n}", "second", age=-n) for n in range(200)))
-    of.put(*(waiting(f"large-{n}", "first", 40, labels={"priorityClassName": "train"}) for n in range(200)))
-    assert of.passes(waiting("second-0", "second", age=5))
-
-
-def test_in_a_crowd_newcomers_over_their_bounds_hold_others_back_until_they_are_looked_at() -> None:
-    of = crowd(queue("full", limit=0), gpus=30)
-    of.put(*(waiting(f"over-{n}", "full") for n in range(100)))
-    answers = [of.passes(waiting("second-0", "second", age=5)) for _ in range(100 // TAKEN_IN + 1)]
-    assert not answers[0]
-    assert answers[-1]
-
-
-def test_in_a_crowd_of_newcomers_nobody_is_held_back_by_itself() -> None:
-    of = crowd(queue("idle", quota=0), gpus=9)
-    of.put(*(waiting(f"large-{n}", "first", 40) for n in range(TAKEN_IN + 1)), one := waiting("one", "idle", 2))
+    assert set(of.refusals) == {"Outranked"}
+    lined_up(of)
+    assert of.passes(better)
     assert of.passes(one)
-    assert "one" not in in_line(of), "it is still to be taken in"
 
 
-def test_in_a_crowd_newcomers_who_have_gone_before_they_are_taken_in_are_passed_over() -> None:
-    of = crowd(gpus=30)
-    of.put(*(new := [waiting(f"new-{number}", "first", age=-number) for number in range(TAKEN_IN + 2)]))
-    assert not of.passes(waiting("second-9", "second", age=5))
-    of.drop(new[-1])
-    assert not of.passes(waiting("second-9", "second", age=5))
-    assert f"new-{TAKEN_IN}" in in_line(of)
-    assert f"new-{TAKEN_IN + 1}" not in in_line(of)
+def test_in_a_crowd_with_room_for_all_in_line_who_has_come_goes_at_once() -> None:
+    of = Bench(node("n1", 8), queue("first", quota=4, limit=4), queue("second", quota=0), *first(20))
+    lined_up(of).put(*(come := second(5)))
+    assert [of.passes(one) for one in come] == [True, True, True, True, False]
 
 
-def test_who_has_come_while_a_line_is_made_is_taken_in_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    of = crowd(gpus=30)
-    steps = of.verbs.outrank.line_up(of.ledger.snapshot, of.config.engine)
-    next(steps)
-    of.put(*(waiting(f"new-{number}", "second") for number in range(100)))
-    assert not of.passes(waiting("second-9", "second", age=5))
-    questions = counted(monkeypatch, Gatekeeper, "refusal")
-    asked = [len(questions) for _ in steps]
-    assert max(later - earlier for earlier, later in pairwise(asked)) == 1
-    assert {f"new-{number}" for number in range(100)} < in_line(of)
+def test_in_a_crowd_who_was_over_its_limit_has_its_place_when_another_of_its_queue_ends() -> None:
+    old = pod("old", "full", on="n1")
+    of = Bench(node("n1", 20), queue("full", quota=2, limit=1), queue("second", quota=0), old)
+    of.put(over := waiting("over", "full", age=5), *second(20))
+    lined_up(of).drop(old)
+    assert of.passes(over)
 
 
-def test_when_room_becomes_scarce_many_are_lined_up_at_once_but_not_again_and_again() -> None:
-    of = Bench(node("n1", 20), queue("first", quota=20), queue("second", quota=0), *first(20), *second(20))
-    assert not of.passes(waiting("second-0", "second"))
-    of.verbs.outrank._line = None
-    assert of.passes(waiting("second-0", "second")), "until the planner looks, or a while has passed"
-    of.ledger.lapse("ns/second-0", "uid-second-0")
-    of.now = 1
-    assert not of.passes(waiting("second-0", "second"))
+def test_in_a_crowd_a_gang_has_its_place_until_the_last_of_those_who_start_together() -> None:
+    members = [waiting(f"m{n}", "first", age=9, annotations={"pod-group-name": "g"}) for n in range(3)]
+    of = crowd(group("g", 3, "first"), *members, gpus=20)
+    assert [of.passes(one) for one in (*members, *members)][3:] == [True] * 3
 
 
-@pytest.mark.parametrize(("each", "queues"), [(25, 0), (20, 40)])
-def test_what_would_take_too_long_within_an_answer_is_lined_up_by_the_planner(each: int, queues: int) -> None:
-    more = (queue(f"idle-{number}") for number in range(queues))
-    other, *others = second(each)
-    of = Bench(node("n1", each), queue("first", quota=each), queue("second", quota=0), *more, *first(each))
-    of.put(other, *others)
-    assert of.passes(other)
-    of.ledger.lapse("ns/second-0", "uid-second-0")
-    assert not lined_up(of).passes(other)
+def test_when_room_becomes_scarce_a_few_are_lined_up_at_once_and_many_by_the_planner() -> None:
+    for each, goes in ((FEW // 2, False), (FEW, True)):
+        of = Bench(node("n1", each), queue("first", quota=each), queue("second", quota=0), *first(each), *second(each))
+        assert of.passes(waiting("second-0", "second")) is goes
+        of.ledger.lapse("ns/second-0", "uid-second-0")
+        assert not lined_up(of).passes(waiting("second-0", "second"))
 
 
 def test_where_few_wait_nobody_is_lined_up_anew_for_a_pod_that_takes_nothing_from_anybody() -> None:
     (other,), plain = second(1), pod("plain", "", 0, on="n1")
     of = bench(*first(4), other, plain)
     assert not of.passes(other)
-    line = of.verbs.outrank._line
+    line = of.verbs.precedence._line
     of.drop(plain)
     assert not of.passes(other)
-    assert of.verbs.outrank._line is line
+    assert of.verbs.precedence._line is line
 
 
 def test_in_a_crowd_who_is_gone_holds_nobody_back() -> None:
@@ -449,7 +305,7 @@ def test_in_a_crowd_who_is_gone_holds_nobody_back() -> None:
 
 def test_what_happens_while_a_line_is_made_is_not_lost() -> None:
     of = crowd(gpus=20)
-    steps = of.verbs.outrank.line_up(of.ledger.snapshot, of.config.engine)
+    steps = of.verbs.precedence.line_up(of.ledger.snapshot, of.config.engine)
     for _ in range(30):
         next(steps)
     of.drop(*first(20))
@@ -463,7 +319,7 @@ def test_what_happens_while_a_line_is_made_is_not_lost() -> None:
 
 def test_a_look_that_is_broken_off_leaves_the_line_as_it_was() -> None:
     of = crowd(gpus=20)
-    steps = of.verbs.outrank.line_up(of.ledger.snapshot, of.config.engine)
+    steps = of.verbs.precedence.line_up(of.ledger.snapshot, of.config.engine)
     next(steps)
     steps.close()
     assert not of.passes(pod("second-19", "second", created=born(5)))
@@ -489,7 +345,6 @@ def test_parts_go_first_to_gpus_that_others_share_already() -> None:
 
 def test_of_too_many_changes_nothing_is_followed_until_the_next_look(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpuyard.extender.ledger.ledger.TOUCHED", 30)
-    monkeypatch.setattr("gpuyard.extender.precedence.outrank.MANY", 0)
     of, late = crowd(gpus=20), waiting("second-19", "second", age=5)
     of.put(*(waiting(f"more-{n}", "second", age=4) for n in range(31)))
     assert of.passes(late)
@@ -545,7 +400,7 @@ def test_who_ranks_after_it_hinders_nobody_from_making_room() -> None:
 
 def test_who_has_not_been_offered_anything_for_long_hinders_nobody_from_making_room() -> None:
     of = full(*first(1, age=60))
-    of.now, of.verbs.outrank._freed = 60, 0
+    of.now, of.verbs.precedence._freed = 60, 0
     assert clears(of)
 
 

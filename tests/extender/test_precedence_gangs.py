@@ -1,7 +1,7 @@
 """Where room is scarce: gangs count with all that they start, and what can never start counts not at all."""
 
 from tests.extender.builders import Bench, Json, group, node, pod, queue
-from tests.extender.test_outrank import bench, first, lined_up, second, waiting
+from tests.extender.test_precedence import bench, first, lined_up, second, waiting
 
 
 def gang(name: str, team: str, count: int, gpus: int = 1, **more: object) -> list[Json]:

@@ -2,19 +2,19 @@
 
 import pytest
 from gpuyard.engine.model import Pod, Shape
-from gpuyard.extender.ledger.in_flight import Flights
+from gpuyard.extender.ledger.in_flight import InFlight
 
 
 def pod(name: str, gpus: int = 1, fraction: int = 0) -> Pod:
     return Pod(key=name, shape=Shape(gpus=gpus, fraction=fraction))
 
 
-def landing(of: Flights, node: str) -> list[str]:
+def landing(of: InFlight, node: str) -> list[str]:
     return [one.key for one in of.landing_on(node)]
 
 
 def test_a_pod_in_flight_may_land_on_each_of_its_nodes_until_it_has_landed() -> None:
-    of = Flights()
+    of = InFlight()
     of.start(pod("a", 2), ("n1", "n2"))
     assert [landing(of, node) for node in ("n1", "n2", "n3")] == [["a"], ["a"], []]
     assert (of.gpus, of.gpus_to(["n2", "n3"]), of.gpus_to(["n3"])) == (2, 2, 0)
@@ -23,7 +23,7 @@ def test_a_pod_in_flight_may_land_on_each_of_its_nodes_until_it_has_landed() -> 
 
 
 def test_what_is_in_flight_to_some_nodes_may_be_asked_for_without_one_pod() -> None:
-    of = Flights()
+    of = InFlight()
     of.start(pod("a", 2), ("n1",))
     of.start(pod("b", 3), ("n2",))
     assert of.gpus_to(["n1", "n2"], but="a") == 3
@@ -33,7 +33,7 @@ def test_what_is_in_flight_to_some_nodes_may_be_asked_for_without_one_pod() -> N
 
 
 def test_a_kept_node_is_kept_from_all_but_its_own_pod() -> None:
-    of = Flights()
+    of = InFlight()
     of.keep(pod("a"), "n1")
     assert (of.keeps("n1", ""), of.keeps("n1", "a"), of.keeps("n2", "")) == (True, False, False)
     of.keep(pod("b"), "n1")
@@ -44,7 +44,7 @@ def test_a_kept_node_is_kept_from_all_but_its_own_pod() -> None:
 
 
 def test_who_wants_parts_of_gpus_is_counted() -> None:
-    of = Flights()
+    of = InFlight()
     of.start(pod("a", 0, 500), ("n1",))
     assert of.sharing == 1
     of.end("a")
@@ -53,7 +53,7 @@ def test_who_wants_parts_of_gpus_is_counted() -> None:
 
 @pytest.mark.row("B-32")
 def test_the_names_of_nodes_that_come_and_go_are_forgotten() -> None:
-    of = Flights()
+    of = InFlight()
     for number in range(1000):
         of.start(pod("a"), (f"spot-{number}", f"spot-{number + 1}"))
         of.keep(pod("b"), f"spot-{number}")
@@ -64,7 +64,7 @@ def test_the_names_of_nodes_that_come_and_go_are_forgotten() -> None:
 
 
 def test_a_pod_that_is_in_flight_to_one_node_twice_lands_once() -> None:
-    of = Flights()
+    of = InFlight()
     of.start(pod("a"), ("n1", "n1"))
     of.end("a")
     assert landing(of, "n1") == []

@@ -2,7 +2,7 @@
 
 import pytest
 from gpuyard.engine.model import STUCK_AFTER, Pod, Shape, State
-from gpuyard.extender.planner.look.overdue import Leaving
+from gpuyard.extender.planner.look.overdue import OverduePods
 
 TODAY = 1_800_000_000
 HOUR = 3600
@@ -13,9 +13,9 @@ def pod(name: str = "p", *, due: int = TODAY) -> Pod:
     return Pod(key=key, uid=uid, shape=Shape(gpus=1), state=State.TERMINATING, node="n1", deleted_at=due)
 
 
-def watched(*pods: Pod, at: float = 0) -> Leaving:
+def watched(*pods: Pod, at: float = 0) -> OverduePods:
     """Who is watched leaving since then, and nobody was before."""
-    made = Leaving()
+    made = OverduePods()
     made.look((), at)
     made.look(pods, at)
     return made
@@ -37,13 +37,13 @@ def test_who_has_time_left_by_the_clock_on_the_wall_is_not_stuck() -> None:
 
 
 def test_of_those_who_are_leaving_at_first_the_clock_on_the_wall_tells() -> None:
-    of = Leaving()
+    of = OverduePods()
     of.look([pod()], 7)
     assert of.is_stuck(pod(), 7, TODAY + HOUR)
 
 
 def test_who_has_not_been_seen_leaving_yet_is_not_stuck() -> None:
-    assert not Leaving().is_stuck(pod(), 1, TODAY + HOUR)
+    assert not OverduePods().is_stuck(pod(), 1, TODAY + HOUR)
     assert not watched().is_stuck(pod(), 1, TODAY + HOUR)
 
 

@@ -2,13 +2,8 @@
 
 import random
 
-import pytest
-from gpuyard.engine.model import GPU, Pod, Shape, Workload
-from gpuyard.extender.precedence.waiting_line import AT_ONCE, Demand, Line, demand, sum_of
-
-
-def workload(name: str, queue: str = "q", priority: int = 50, created: int = 0) -> Workload:
-    return Workload(key=name, queue=queue, priority=priority, created=created)
+from gpuyard.engine.model import GPU, Pod, Shape
+from gpuyard.extender.precedence.waiting_line import AT_ONCE, Demand, Line, demand
 
 
 def pod(name: str, gpus: int = 1, fraction: int = 0) -> Pod:
@@ -17,27 +12,16 @@ def pod(name: str, gpus: int = 1, fraction: int = 0) -> Pod:
 
 def line(*names: str, gpus: int = 1) -> Line:
     """These workloads in line, each with one pod that has its name, none of them alive."""
-    made = Line(len(names))
-    for age, name in enumerate(names):
-        made.add(workload(name, created=age), (pod(name, gpus),))
+    made = Line()
+    for name in names:
+        made.add((name, False), [pod(name, gpus)])
     return made
 
 
 def ahead(of: Line, name: str, *, alive_only: bool = False, most: int = 8) -> int:
     """The GPUs that are asked for before this workload by requests of at most so many."""
-    kinds = of.ahead(found(of, workload(name)), alive_only=alive_only)
-    return sum_of(kinds, lambda shape, _: shape.gpus <= most).whole // GPU
-
-
-def everybody_before(of: Line, newcomer: Workload) -> int:
-    """The milli-GPUs that are asked for before it."""
-    return sum(kind.asked.whole for kind in of.ahead(found(of, newcomer), alive_only=False))
-
-
-def found(of: Line, of_whom: Workload) -> int:
-    """Its place, or the end of the line."""
-    place = of.place_of(of_whom)
-    return of.end if place is None else place
+    place = of.place_of((name, False))
+    return of.asked_before(place, lambda shape, _: shape.gpus <= most, alive_only=alive_only).whole // GPU
 
 
 def test_before_each_are_those_who_stand_before_it() -> None:
@@ -52,12 +36,30 @@ def test_whole_gpus_and_parts_are_told_apart() -> None:
     assert demand([pod("a", 2), pod("b", 0, 500)], 0) == Demand(2 * GPU, 500)
 
 
-def test_who_leaves_is_asked_for_no_more() -> None:
-    of = line("a", "b")
-    of.leave("a")
+def test_who_leaves_is_asked_for_no_more_and_keeps_its_place() -> None:
+    of = line("a", "b", "c")
+    of.sign_of_life("b", 5)
+    of.leave("b")
     of.leave("nobody")
-    assert ahead(of, "b") == 0
-    assert list(of.pods) == ["b"]
+    assert [ahead(of, name) for name in "abc"] == [0, 1, 1]
+    assert ahead(of, "c", alive_only=True) == 0
+    assert set(of.pods) == {"a", "c"}
+
+
+def test_who_asks_for_nothing_has_a_place_as_well() -> None:
+    of = line("a", "b")
+    of.add(("over its limit", False), [])
+    of.add(("c", False), [pod("c")])
+    assert [ahead(of, name) for name in ("over its limit", "c")] == [2, 2]
+
+
+def test_who_has_come_since_stands_behind_all() -> None:
+    assert ahead(line("a", "b"), "new") == 2
+
+
+def test_above_its_minimum_a_gang_has_another_place() -> None:
+    of = line("a", "b")
+    assert (of.place_of(("a", False)), of.place_of(("a", True))) == (0, 2)
 
 
 def test_only_who_gave_a_sign_of_life_is_alive_and_not_for_ever() -> None:
@@ -76,8 +78,8 @@ def test_only_who_gave_a_sign_of_life_is_alive_and_not_for_ever() -> None:
 
 def test_of_too_many_who_die_at_once_some_are_buried_later() -> None:
     of = line(*(f"w{number}" for number in range(AT_ONCE + 2)))
-    for pod in of.pods:
-        of.sign_of_life(pod, 5)
+    for name in of.pods:
+        of.sign_of_life(name, 5)
     last = f"w{AT_ONCE + 1}"
     of.bury(6)
     assert ahead(of, last, alive_only=True) in {1, 2}
@@ -92,25 +94,6 @@ def test_who_is_passed_over_counts_again_afterwards() -> None:
     assert (ahead(of, "c"), ahead(of, "c", alive_only=True)) == (1, 0)
     of.pass_over(frozenset())
     assert (ahead(of, "c"), ahead(of, "c", alive_only=True)) == (2, 1)
-
-
-def test_who_comes_goes_before_the_first_of_its_queue_whom_it_ranks_before() -> None:
-    of = Line(3)
-    for name, queue, priority in (("a", "q", 60), ("x", "other", 50), ("c", "q", 40)):
-        of.add(workload(name, queue, priority), (pod(name),))
-    newcomer = workload("b", "q", 50)
-    of.join(newcomer, pod("b"), found(of, newcomer))
-    assert [ahead(of, name) for name in ("a", "x", "c")] == [0, 1, 3]
-    assert everybody_before(of, newcomer) == 2 * GPU
-
-
-@pytest.mark.parametrize("queue", ["q", "new"])
-def test_who_comes_last_in_its_queue_or_alone_has_no_place_in_it(queue: str) -> None:
-    of, last = line("a", "b"), workload("z", queue, created=9)
-    assert of.place_of(last) is None
-    of.join(last, pod("z"), of.end)
-    assert everybody_before(of, last) == 2 * GPU
-    assert ahead(of, "b") == 1
 
 
 def test_the_sums_are_those_of_a_count_one_by_one() -> None:
