@@ -216,11 +216,27 @@ def test_the_clock_can_be_set(tmp_path: Path) -> None:
     assert plan(tmp_path, *given, args=("--now", "noon")).code == 2
 
 
-def test_placement_packs_or_spreads(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "spread",
+    [
+        pytest.param(("--placement", "spread"), marks=pytest.mark.row("B-81", case="option")),
+        pytest.param(("--set", "placement=spread"), marks=pytest.mark.row("B-81", case="set")),
+    ],
+)
+def test_placement_packs_or_spreads(tmp_path: Path, spread: tuple[str, str]) -> None:
     given = (node("node-1"), node("node-2"), queue(), pod("a", 1, on="node-1"), pod("b", 1))
     assert plan(tmp_path, *given, args=("-o", "json")).answer["final"]["default/b"]["node"] == "node-1"
-    spread = plan(tmp_path, *given, args=("-o", "json", "--placement", "spread")).answer
-    assert spread["final"]["default/b"]["node"] == "node-2"
+    assert plan(tmp_path, *given, args=("-o", "json", *spread)).answer["final"]["default/b"]["node"] == "node-2"
+
+
+@pytest.mark.row("B-81", case="refused")
+@pytest.mark.parametrize("bad", [("--placement", "dense"), ("--set", "placement=dense")])
+def test_a_placement_that_there_is_not_is_refused_with_those_that_there_are(
+    tmp_path: Path, bad: tuple[str, str]
+) -> None:
+    told = plan(tmp_path, *TWO, args=bad)
+    assert (told.code, told.out) == (2, "")
+    assert "placement: 'dense' is none of pack, spread" in told.err
 
 
 def test_settings_have_the_names_of_the_documentation(tmp_path: Path) -> None:

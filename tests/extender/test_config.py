@@ -35,14 +35,16 @@ def test_everything_set() -> None:
     assert made.engine.namespace_match == "label"
 
 
+@pytest.mark.row("B-81", case="config")
 def test_the_engines_settings_are_set_under_the_names_of_plan() -> None:
     made = config(
-        "consolidation: {maxMoved: -1, keepNodesEmpty: true}\n"
+        "placement: spread\nconsolidation: {maxMoved: -1, keepNodesEmpty: true}\n"
         "staleness: {gracePeriod: -1s}\nhonorDisruptionBudgets: false\n"
         "fairshare: {k: 0.5}\nreclaim: {saturationMultiplier: 1.25}\n"
     )
     expected = Settings()
     for key, value in {
+        "placement": "spread",
         "consolidation.maxMoved": "-1",
         "consolidation.keepNodesEmpty": "true",
         "staleness.gracePeriod": "-1s",
@@ -81,6 +83,13 @@ def test_a_bare_off_is_read_as_it_is_meant() -> None:
         ("promise: {ttl: -5s}\n", "promise.ttl: Expected at least 1s"),
         ("verdict: {ttl: 0s}\n", "verdict.ttl: Expected at least 1s"),
         ("planner: {interval: 0s}\n", "planner.interval: Expected at least 1s"),
+        pytest.param(
+            "placement: dense\n",
+            "extender.yaml:3: placement: 'dense' is none of pack, spread",
+            marks=pytest.mark.row("B-81", case="refused"),
+        ),
+        ("podsWithoutQueue: maybe\n", "podsWithoutQueue: 'maybe' is none of pass, refuse"),
+        ("namespaceMatch: some\n", "namespaceMatch: 'some' is none of label, name, off"),
     ],
 )
 def test_what_cannot_be_is_refused_with_its_place(text: str, where: str) -> None:

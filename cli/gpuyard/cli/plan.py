@@ -22,7 +22,12 @@ _OUTPUTS = ("table", "json", "jsonl", "yaml", "story")
 @click.option("--phases", metavar="LIST", default=_PHASES, show_default=True, help="What a cycle runs, in this order.")
 @click.option("--cycles", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many cycles.")
 @click.option("--now", metavar="TIME", help="The clock, as 2026-01-31T12:00:00Z.  [default: newest time of the input]")
-@click.option("--placement", type=click.Choice(["pack", "spread"]), default="pack", show_default=True)
+@click.option(
+    "--placement",
+    metavar="STRATEGY",
+    help="Take first the fullest nodes and GPUs with room: pack; the emptiest: spread.  "
+    "[default: pack; with --live as the cluster]",
+)
 @click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="A setting, as consolidation.maxMoved=4.")
 @click.option("-o", "output", type=click.Choice(_OUTPUTS), default="table", show_default=True)
 @click.option(

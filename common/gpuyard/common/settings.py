@@ -10,7 +10,7 @@ A file that cannot be used never replaces one that could: the last good settings
 import asyncio
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Generic, NoReturn, TypeVar
 
@@ -18,6 +18,7 @@ import msgspec
 import yaml
 from gpuyard.common.shallow import ShallowLoader
 from gpuyard.engine.model.settings import duration
+from msgspec import inspect
 
 API_VERSION = "gpuyard.io/v1alpha1"
 
@@ -67,7 +68,7 @@ def parse(text: bytes, kind: type[K], origin: str) -> K:
     try:
         return msgspec.convert(content, kind, dec_hook=_read_special)
     except msgspec.ValidationError as error:
-        raise SettingsError(_explain(str(error), root, origin)) from None
+        raise SettingsError(_explain(str(error), kind, root, origin)) from None
 
 
 def load(path: Path, kind: type[K]) -> K:
@@ -185,7 +186,7 @@ def _read_special(wanted: type, value: object) -> object:
     raise ValueError(f"Expected a duration such as `60s` or `5m`, got {value!r}")
 
 
-def _explain(message: str, root: yaml.Node, origin: str) -> str:
+def _explain(message: str, kind: type[Strict], root: yaml.Node, origin: str) -> str:
     """The message of a failed conversion with the line that it speaks of."""
     why, _, path = message.partition(" - at `$")
     steps = re.findall(r"\.([^.\[\]`]+)|\[(\d+)\]", path)
@@ -195,7 +196,20 @@ def _explain(message: str, root: yaml.Node, origin: str) -> str:
     node = root
     for name in names:
         node = _step(node, name) or node
+    if bad := re.fullmatch(r"Invalid enum value (.+)", why):
+        why = f"{bad[1]} is none of {', '.join(_allowed(kind, names))}"
     return f"{_at(origin, node)}: {'.'.join(map(str, names)) or 'the file'}: {why}"
+
+
+def _allowed(kind: type[Strict], names: Iterable[str | int]) -> Iterator[str]:
+    """The values that the field of this path takes."""
+    known = inspect.type_info(kind)
+    for name in names:
+        if isinstance(known, inspect.StructType):
+            known = next(field.type for field in known.fields if field.encode_name == name)
+    for option in known.types if isinstance(known, inspect.UnionType) else (known,):
+        if isinstance(option, inspect.LiteralType):
+            yield from map(str, option.values)
 
 
 def _step(node: yaml.Node, name: str | int) -> yaml.Node | None:

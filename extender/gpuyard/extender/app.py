@@ -121,7 +121,13 @@ class Extender:
             today=time.time,
             count=lambda reason: metrics.refusals.labels(reason).inc(),
         )
-        self.binder = Binder(self.ledger, self.verbs.may_bind, unavailable=self.unavailable, clock=time.monotonic)
+        self.binder = Binder(
+            self.ledger,
+            self.verbs.may_bind,
+            self.verbs.strategy,
+            unavailable=self.unavailable,
+            clock=time.monotonic,
+        )
         self.gate = Gate(lambda: self.config().authentication)
         self._host: str | None = None
         """Where the verbs listen; None: everywhere."""

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 from gpuyard.engine.model import SCALE
@@ -18,6 +18,10 @@ _MOST_MILLIS = (1 << 63) // 1_000_000
 """Kubernetes counts a duration in nanoseconds, with 64 bits."""
 
 
+Placement = Literal["pack", "spread"]
+PLACEMENTS: tuple[Placement, ...] = get_args(Placement)
+
+
 class SettingError(ValueError):
     """A setting that does not exist or cannot be read; the text says which and what would do."""
 
@@ -27,7 +31,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     phases: tuple[Phase, ...] = PHASES
     cycles: int = 20
-    placement: Literal["pack", "spread"] = "pack"
+    placement: Placement = "pack"
+    """Which of the nodes and GPUs with room comes first; what the names mean is in `placing/strategies`."""
     default_queue: str = ""
     pods_without_queue: Literal["pass", "refuse"] = "pass"
     namespace_match: Literal["off", "name", "label"] = "off"
@@ -107,6 +112,7 @@ KEYS: Mapping[str, tuple[str, Callable[[str], object]]] = {
     "defaultQueue": ("default_queue", str),
     "podsWithoutQueue": ("pods_without_queue", _choice("pass", "refuse")),
     "namespaceMatch": ("namespace_match", _choice("off", "name", "label")),
+    "placement": ("placement", _choice(*PLACEMENTS)),
     "consolidation.maxMoved": ("max_moved", _at_most),
     "consolidation.keepNodesEmpty": ("keep_nodes_empty", _switch),
     "moveBarePods": ("move_bare_pods", _switch),

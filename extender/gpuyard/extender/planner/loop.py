@@ -28,6 +28,7 @@ from gpuyard.engine.kube.times import moment
 from gpuyard.engine.kube.verdicts import evictions_may_help
 from gpuyard.engine.model import GPU, Pod, Promise
 from gpuyard.engine.model.snapshot import Snapshot
+from gpuyard.engine.placing.strategies import STRATEGIES
 from gpuyard.engine.rules.accounts import Accounts
 from gpuyard.engine.search.cycle import Cycle
 from gpuyard.extender.ledger import Ledger, Phase
@@ -256,7 +257,7 @@ class Planner:
                 await self._bar_hopeless(cycle.snapshot, plans)
                 self._observer.look_again()
                 return
-            if not fits or not has_room(plan, counted, others):
+            if not fits or not has_room(plan, counted, others, STRATEGIES[cycle.settings.placement]):
                 # What follows builds on it: the next look decides anew.
                 log.info("plan-overtaken", plan=plan.name)
                 return

@@ -16,6 +16,7 @@ from gpuyard.engine.model import Pod, Promise, Workload
 from gpuyard.engine.model.constraints import avoided
 from gpuyard.engine.model.results import Clearing, Reason, Waiting
 from gpuyard.engine.model.snapshot import Snapshot
+from gpuyard.engine.placing.strategies import STRATEGIES, Strategy
 from gpuyard.engine.rules import gates
 from gpuyard.engine.rules.gates import governs
 from gpuyard.extender.http.server import Unavailable
@@ -98,6 +99,10 @@ class Verbs:
         self.outrank = Outrank(ledger, clock=clock, today=today)
         """Knows who goes first where room is scarce."""
 
+    def strategy(self) -> Strategy:
+        """How nodes and GPUs are ranked by the settings in force."""
+        return STRATEGIES[self._config().placement]
+
     def filter(self, request: Candidates) -> FilterAnswer | Awaitable[FilterAnswer]:
         """Which of the nodes the pod may have; with a yes its share of the queue is reserved."""
         return self._once_seen(request.pod, partial(self._filter, request))
@@ -130,7 +135,7 @@ class Verbs:
         now, config = self._clock(), self._config()
         self._ledger.expire(now)
         until = now + config.ttl(claims_volumes=seen.claims_volumes)
-        return Asked(self._ledger.waiting(seen), seen, offered, now, until, now - config.verdict.ttl)
+        return Asked(self._ledger.waiting(seen), seen, offered, now, until, now - config.verdict.ttl, self.strategy())
 
     def _place(self, asked: Asked) -> Grant | Refusal:
         """Where a pod that its gates let through may go, or why nowhere."""
@@ -166,7 +171,7 @@ class Verbs:
 
     def _choose(self, asked: Asked) -> Grant | Refusal:
         """The best of the offered nodes that have room in truth."""
-        space = Space(asked.snapshot, self._ledger, asked.seen.pod)
+        space = Space(asked.snapshot, self._ledger, asked.seen.pod, asked.strategy)
         roomy = self._best(asked, self._suits(asked, space))
         if asked.offered and not roomy:
             return _because(self._crowded(asked, space))
@@ -202,7 +207,7 @@ class Verbs:
         """The best of the offered nodes; all that suit where kube-scheduler knows better which are the best."""
         has_say = _has_say(asked.snapshot, asked.seen.pod, asked.offered)
         most = len(asked.offered) if has_say else self._config().filter.max_nodes
-        return tuple(best(asked.snapshot, asked.seen.pod.shape, asked.offered, most, suits))
+        return tuple(best(asked.snapshot, asked.seen.pod.shape, asked.offered, most, suits, strategy=asked.strategy))
 
     def _keeps_empty(self, seen: Sighting) -> bool:
         """Whether nodes of which no GPU is in use are not for this pod."""
@@ -211,7 +216,7 @@ class Verbs:
         return claims and self._config().engine.keep_nodes_empty
 
     def prioritize(self, request: Candidates) -> list[HostPriority]:
-        """Points for each node: the fuller the better. What has landed since filter was asked counts already.
+        """Points for each node, by the strategy of placing. What has landed since filter was asked counts already.
 
         None for any where the pod, or a node by a taint, says itself what is better: our points would outweigh that.
         """
@@ -220,10 +225,10 @@ class Verbs:
         if seen is not None and _has_say(self._ledger.snapshot, seen.pod, offered):
             return [HostPriority(host, 0) for host in offered]
         if seen is not None and seen.pod.shape.shared:
-            space = Space(self._ledger.waiting(seen), self._ledger, seen.pod)
+            space = Space(self._ledger.waiting(seen), self._ledger, seen.pod, self.strategy())
             found: Mapping[str, int] = ranked({node: space.order_of_part(node) for node in offered})
         else:
-            found = points(self._ledger.room(offered))
+            found = points(self._ledger.room(offered), self.strategy())
         return [HostPriority(host, score) for host, score in found.items()]
 
     def preempt(self, request: Preemption) -> PreemptAnswer | Awaitable[PreemptAnswer]:
@@ -256,7 +261,7 @@ class Verbs:
         if honor_budgets:
             pods = (pod for node in proposal for pod in snapshot.on_node.get(node, ()))
             snapshot = snapshot.with_budgets(self._translator.budgets_of(pods))
-        space = Space(snapshot, self._ledger, asked.seen.pod)
+        space = Space(snapshot, self._ledger, asked.seen.pod, asked.strategy)
         return Claim(snapshot, workload, asked.seen.pod, space, honor_budgets, self._ledger.kept)
 
     def _rightful(self, asked: Asked, chosen: Chosen, space: Space) -> Chosen:
@@ -273,7 +278,8 @@ class Verbs:
         asked = self._asked(seen, (node,))
         if refused := self._refusal(asked.snapshot, seen):
             return refused.sentence
-        space, governed = Space(asked.snapshot, self._ledger, seen.pod), seen.workload and seen.workload.governed
+        space = Space(asked.snapshot, self._ledger, seen.pod, asked.strategy)
+        governed = seen.workload and seen.workload.governed
         has_room = space.has_room(node) if governed else space.fits(node)
         return "" if has_room else f"node {node} has no room for it any more"
 
