@@ -1,5 +1,6 @@
 # Every command does its own set-up: the environment in .venv is made, and made anew when requirements/dev.txt changes.
 # Real clusters come from `gpuyard sandbox` (sandbox/README.md), which keeps its binaries in ~/.cache/gpuyard.
+# Decided in docs/decisions.md: "pip and a hashed requirements file, not a uv project".
 
 PYTHON ?= python3
 GROUND ?= processes

@@ -3,6 +3,8 @@
 Lint, types and unit tests run beside the making of what the grounds need; then the tests of each ground; then, one at a
 time, those that need a quiet machine; at last, once more and alone, what failed. The output of a stage is in build/logs
 and shown in full if it fails; build/ also has the JUnit files and rows.json.
+
+Decided in docs/decisions.md: "One table of stages, not a build tool".
 """
 
 import argparse

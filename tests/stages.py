@@ -4,6 +4,8 @@ A stage waits for those it names in `after`; one that needs a quiet machine wait
 over, what failed is tried once more, one stage at a time. Whatever ends the run (Ctrl-C, SIGTERM, a stage's time limit)
 reaches every process that a stage has started: first as Ctrl-C, so that tests take down what they brought up, then by
 force.
+
+Decided in docs/decisions.md: "Chance covers nothing".
 """
 
 import asyncio

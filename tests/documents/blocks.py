@@ -2,6 +2,8 @@
 
 A block's first words say what it is: `sh` is typed, `yaml` is written to the file that its first line names, `text`
 and `mermaid` are to be looked at. README's indented blocks are typed, too.
+
+Decided in docs/decisions.md: "Documents are played, and part of them is made from the code".
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from gpuyard.engine.model import (
     Budget,
     Gang,
     Node,
+    Offer,
     Pod,
     Promise,
     Queue,
@@ -43,6 +44,11 @@ MINUTE = 60
 Number = int | str | Decimal
 
 PLACED = {FinalState.RUNNING, FinalState.BOUND, FinalState.NOMINATED}
+
+
+def with_offer(snapshot: Snapshot, pod: str, offer: Offer) -> Snapshot:
+    """The cluster of which kube-scheduler has said this of one pod."""
+    return msgspec.structs.replace(snapshot, offers={pod: offer})
 
 
 def yard(*, now: int = NOW) -> "Yard":

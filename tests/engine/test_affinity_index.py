@@ -122,7 +122,7 @@ def random_scratch(chance: Random) -> Scratch:
         draft.put_pods([pod])
     snapshot = draft.done()
     if chance.random() < 0.3:
-        snapshot = snapshot.without_node("node-4")
+        snapshot = snapshot.draft().drop_node("node-4").done()
     return Scratch(snapshot, Accounts.of(snapshot, 0))
 
 

@@ -113,4 +113,4 @@ def test_company_whose_node_is_gone_is_nowhere() -> None:
     some = two_hosts().running("a", on="node-2", pod=LABELLED)
     some.pending("a", name="loner", shape=Shape(gpus=1, pod_anti_affinity=(beside("zone"),)))
     assert some.plan().waits() == ["loner"]
-    assert Told(settle(some.snapshot().without_node("node-2"), Settings())).node("loner") == "node-1"
+    assert Told(settle(some.snapshot().draft().drop_node("node-2").done(), Settings())).node("loner") == "node-1"

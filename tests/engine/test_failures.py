@@ -7,7 +7,7 @@ from gpuyard.engine.model.settings import Settings
 from gpuyard.engine.search.cycle import Cycle
 from gpuyard.engine.search.failures import Equals, Harder, chunk_key
 
-from tests.engine.builders import Yard, yard
+from tests.engine.builders import Yard, with_offer, yard
 
 
 def lined_up(**sizes: int) -> Yard:
@@ -119,7 +119,7 @@ def test_a_pod_over_its_quota_does_not_keep_its_queue_from_preempting() -> None:
 def test_a_pod_that_kube_scheduler_offers_no_node_does_not_stop_its_like() -> None:
     some = yard().nodes(1, gpus=4).queue("a", quota=4).running("a", 4)
     snapshot = some.pending("a", name="first", priority=75).pending("a", name="second", priority=75).snapshot()
-    cycle = Cycle(snapshot.with_offer("ns/first", Offer(nodes=frozenset())), Settings())
+    cycle = Cycle(with_offer(snapshot, "ns/first", Offer(nodes=frozenset())), Settings())
     assert [action.pod for action in cycle.run().actions if isinstance(action, Evict)] == ["ns/a-4"]
 
 

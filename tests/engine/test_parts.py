@@ -117,7 +117,7 @@ def test_the_gpu_of_a_reservation_pod_counts_in_the_queues_of_those_who_share_it
 
 @pytest.mark.row("B-22", case="alone")
 def test_a_reservation_pod_whose_group_is_empty_holds_its_gpu() -> None:
-    assert reserved().without_pod("ns/a-1").room["node-1"].idle == 1
+    assert reserved().draft().drop_pods(["ns/a-1"]).done().room["node-1"].idle == 1
 
 
 def test_a_gpu_is_freed_with_the_last_pod_of_its_group_and_the_reservation_pod() -> None:
@@ -125,7 +125,7 @@ def test_a_gpu_is_freed_with_the_last_pod_of_its_group_and_the_reservation_pod()
     leaving = [replace(one, state=State.TERMINATING) for one in snapshot.pods.values()]
     left = snapshot.with_pod(*leaving).room["node-1"]
     assert (left.idle, left.releasing) == (0, 1)
-    alone = snapshot.with_pod(*leaving).without_pod("ns/a-1").room["node-1"]
+    alone = snapshot.with_pod(*leaving).draft().drop_pods(["ns/a-1"]).done().room["node-1"]
     assert (alone.idle, alone.releasing) == (0, 1)
 
 

@@ -11,7 +11,7 @@ from gpuyard.engine.search.cycle import Cycle
 from gpuyard.engine.search.reasons import Teller, waiting_reasons
 from gpuyard.engine.search.settle import settle
 
-from tests.engine.builders import NOW, Told, Yard, yard
+from tests.engine.builders import NOW, Told, Yard, with_offer, yard
 
 
 def one_free_gpu() -> Yard:
@@ -124,7 +124,7 @@ def test_who_keeps_room_that_he_cannot_take_yet_may_still_have_others_evicted() 
 
 
 def offered(some: Yard, offer: Offer) -> Told:
-    return Told(settle(some.snapshot().with_offer("ns/a-1", offer), Settings()))
+    return Told(settle(with_offer(some.snapshot(), "ns/a-1", offer), Settings()))
 
 
 def test_kube_scheduler_s_fresh_list_is_its_verdict() -> None:
@@ -142,11 +142,6 @@ def test_a_promise_that_kube_scheduler_refuses_is_told_as_such() -> None:
     told = offered(some, Offer(refused=frozenset({"node-1"}), since=NOW - 30))
     assert told.reason("a-1") is Reason.REFUSED_BY_SCHEDULER
     assert told.facts("a-1") == Kept(node="node-1", since=NOW - 30)
-
-
-def test_an_offer_can_be_taken_back() -> None:
-    snapshot = yard().nodes(1).queue("a").pending("a").snapshot().with_offer("ns/a-1", Offer())
-    assert snapshot.with_offer("ns/a-1", None).offers == {}
 
 
 def test_a_pod_whose_place_is_being_cleared_is_told_how_many_are_still_to_go() -> None:

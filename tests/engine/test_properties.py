@@ -291,5 +291,5 @@ def test_a_snapshot_changed_pod_by_pod_equals_one_built_at_once(chance: Random) 
     for field in ("waiting", "victims", "slots"):
         filled = [{key: inner for key, inner in getattr(one, field).items() if inner} for one in (grown, whole)]
         assert filled[0] == filled[1], field
-    gone = grown.without_pod(*whole.pods)
+    gone = grown.draft().drop_pods(whole.pods).done()
     assert all(not any(use.allocated) and not any(use.requested) for use in gone.use.values())

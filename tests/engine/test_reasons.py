@@ -9,7 +9,7 @@ from gpuyard.engine.search.cycle import Cycle
 from gpuyard.engine.search.reasons import node_cause, waiting_reasons
 from gpuyard.engine.search.settle import settle
 
-from tests.engine.builders import Yard, yard
+from tests.engine.builders import Yard, with_offer, yard
 
 IN_VAIN = "0/1 nodes are available: 1 node(s) didn't match pod affinity rules"
 DEFAULTS = Settings()
@@ -57,7 +57,7 @@ def test_a_pod_of_no_queue_is_told_for_whom_the_room_is_kept() -> None:
 @pytest.mark.row("B-35", case="kube-scheduler")
 def test_a_pod_of_no_queue_is_told_what_kube_scheduler_has_against_all_nodes() -> None:
     offer = Offer(in_vain=IN_VAIN, nodes=frozenset())
-    some = yard().nodes(1).pending(None, name="p").snapshot().with_offer("ns/p", offer)
+    some = with_offer(yard().nodes(1).pending(None, name="p").snapshot(), "ns/p", offer)
     assert why(some) == Waiting(Reason.REFUSED_BY_SCHEDULER, Verdict(said=IN_VAIN))
 
 
@@ -70,7 +70,7 @@ def test_where_pods_without_a_queue_are_refused_that_is_what_keeps_one_waiting_o
 
 
 def test_a_node_with_room_that_kube_scheduler_leaves_out_is_not_offered() -> None:
-    snapshot = yard().nodes(2).queue("a").pending("a").snapshot().with_offer("ns/a-1", Offer(nodes=frozenset()))
+    snapshot = with_offer(yard().nodes(2).queue("a").pending("a").snapshot(), "ns/a-1", Offer(nodes=frozenset()))
     cycle = Cycle(snapshot, Settings())
     cycle.run()
     assert node_cause(cycle, snapshot.pods["ns/a-1"], "node-1") == "not-offered"
@@ -78,7 +78,7 @@ def test_a_node_with_room_that_kube_scheduler_leaves_out_is_not_offered() -> Non
 
 def test_who_is_offered_no_node_is_told_so_and_nothing_of_an_affinity_that_it_does_not_have() -> None:
     some = yard().nodes(2, gpus=1).queue("a").running("a", on="node-1").pending("a", name="p").snapshot()
-    found = settle(some.with_offer("ns/p", Offer(nodes=frozenset())), Settings()).pending["ns/p"].facts
+    found = settle(with_offer(some, "ns/p", Offer(nodes=frozenset())), Settings()).pending["ns/p"].facts
     assert isinstance(found, NodeCounts)
     assert found.causes == {"gpus": 1, "not-offered": 1}
 
@@ -91,7 +91,7 @@ def test_a_node_with_room_that_is_offered_has_no_cause_against_it() -> None:
 
 
 def vain(some: Yard, pod: str = "ns/a-1") -> Snapshot:
-    return some.snapshot().with_offer(pod, Offer(in_vain=IN_VAIN))
+    return with_offer(some.snapshot(), pod, Offer(in_vain=IN_VAIN))
 
 
 @pytest.mark.parametrize("settings", [Settings(), Settings(keep_nodes_empty=True)])
@@ -122,7 +122,7 @@ def test_what_the_engine_itself_has_against_all_nodes_is_told_before_kube_schedu
 
 def test_a_pod_that_is_not_counted_on_because_no_eviction_helps_waits_for_that_reason() -> None:
     none = Offer(nodes=frozenset(), in_vain=IN_VAIN)
-    snapshot = yard().nodes(1).queue("a").pending("a").snapshot().with_offer("ns/a-1", none)
+    snapshot = with_offer(yard().nodes(1).queue("a").pending("a").snapshot(), "ns/a-1", none)
     told = settle(snapshot, Settings()).pending["ns/a-1"]
     assert told == Waiting(Reason.REFUSED_BY_SCHEDULER, Verdict(said=IN_VAIN))
 

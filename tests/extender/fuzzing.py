@@ -1,4 +1,7 @@
-"""A yard that is fuzzed: the verbs behind their real port, and what is wrong after each request."""
+"""A yard that is fuzzed: the verbs behind their real port, and what is wrong after each request.
+
+Decided in docs/decisions.md: "The fuzzer of the verbs is ours".
+"""
 
 import asyncio
 import json

@@ -7,6 +7,8 @@ chooses the tests of one ground.
 `@pytest.mark.alone` says that its limits of time hold on a quiet machine: `-m alone` chooses these.
 `--once-more` runs what failed the last time, and all of a module marked `story`, in which each test goes on where the
 one before it ended.
+
+Decided in docs/decisions.md: "Rows are marks on tests, not a document".
 """
 
 import json

@@ -1,4 +1,7 @@
-"""An end to planning that takes too long, looked at whenever the engine says what it does."""
+"""An end to planning that takes too long, looked at whenever the engine says what it does.
+
+Decided in docs/decisions.md: "Whoever plans for longer than ten minutes is told".
+"""
 
 from collections.abc import Callable
 from time import monotonic

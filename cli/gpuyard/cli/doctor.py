@@ -1,4 +1,7 @@
-"""`gpuyard doctor`: look a cluster over; each finding names the object, what is wrong with it, and what helps."""
+"""`gpuyard doctor`: look a cluster over; each finding names the object, what is wrong with it, and what helps.
+
+Decided in docs/decisions.md: "The doctor ends with 1 for a warning, too".
+"""
 
 import sys
 from collections.abc import Mapping

@@ -1,4 +1,7 @@
-"""Reads snapshots from files: YAML or JSON, several documents a file. All becomes JSON first, as in kubectl."""
+"""Reads snapshots from files: YAML or JSON, several documents a file. All becomes JSON first, as in kubectl.
+
+Decided in docs/decisions.md: "YAML becomes JSON first".
+"""
 
 import json
 import math

@@ -1,4 +1,7 @@
-"""What of gpuyard is in a cluster: every object that carries our labels, whatever kind it is."""
+"""What of gpuyard is in a cluster: every object that carries our labels, whatever kind it is.
+
+Decided in docs/decisions.md: "Uninstall finds what carries our labels, of whatever kind".
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable

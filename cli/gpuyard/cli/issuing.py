@@ -2,6 +2,8 @@
 
 Made with ECDSA keys that leave this process only into Secrets. The authority signs nothing else, so whoever shows a
 certificate of it for callers is kube-scheduler.
+
+Decided in docs/decisions.md: "Certificates are made by a command of ours, with `cryptography`".
 """
 
 import datetime as dt

@@ -1,4 +1,7 @@
-"""A look at the live cluster: its objects, the snapshot that they make, and what the engine decides about it."""
+"""A look at the live cluster: its objects, the snapshot that they make, and what the engine decides about it.
+
+Decided in docs/decisions.md: "Of a live cluster, what cannot be read is left out".
+"""
 
 from time import time
 from typing import NamedTuple

@@ -2,6 +2,8 @@
 
 What decides about pods stays as it is; what only another cluster could fill in, such as owners, accounts and states
 of containers, goes.
+
+Decided in docs/decisions.md: "A snapshot is loaded as pods, without what owned them".
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,4 +1,7 @@
-"""From files to a snapshot, with everything that was noticed on the way."""
+"""From files to a snapshot, with everything that was noticed on the way.
+
+Decided in docs/decisions.md: "The collector of garbage rests while a snapshot is read".
+"""
 
 import gc
 from collections.abc import Iterable, Iterator, Mapping, Sequence

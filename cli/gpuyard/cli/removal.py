@@ -1,6 +1,8 @@
 """Takes gpuyard out of a cluster, step by step; every step may be repeated, and says what it removed.
 
 workloads end ──▶ nodes are cleaned ──▶ objects, namespace, CRDs ──▶ what kubelets held is cleaned
+
+Decided in docs/decisions.md: "Uninstall waits for kubelet".
 """
 
 import asyncio

@@ -1,6 +1,8 @@
 """The plan as a table for people: what starts, what moves and why, what waits and why, how the queues stand.
 
 Pods that fare alike share a row. On a terminal the last column wraps; elsewhere every row is one line.
+
+Decided in docs/decisions.md: "The table tries advice only on small snapshots".
 """
 
 from collections.abc import Iterable, Mapping, Sequence

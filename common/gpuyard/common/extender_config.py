@@ -5,6 +5,8 @@ kind: ExtenderConfig
 defaultQueue: research
 filter: {maxNodes: 32}
 reservation: {ttl: 60s}
+
+Decided in docs/decisions.md: "Moving bare pods is a setting with rights of its own".
 """
 
 from typing import Annotated, Literal

@@ -16,6 +16,8 @@ What to do next follows from what was last seen of the Lease and when. The first
 No clock is compared with another one: the leader counts from before it *sent* its write, a follower from after it
 *saw* that write, so 15 s of the one end after 10 s of the other unless a clock runs half as fast again. A process
 that was paused is no leader when it wakes, whatever its tasks do first: `Elector.leading` looks at the clock.
+
+Decided in docs/decisions.md: "Leadership is asked of the clock, at each act".
 """
 
 import asyncio

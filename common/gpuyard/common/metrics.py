@@ -1,4 +1,7 @@
-"""The process's own metrics: a registry of its own, who we are, and what the caches hold."""
+"""The process's own metrics: a registry of its own, who we are, and what the caches hold.
+
+Decided in docs/decisions.md: "Metrics are rendered in steps on the loop, not in a thread".
+"""
 
 import asyncio
 import platform

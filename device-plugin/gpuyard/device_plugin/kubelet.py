@@ -1,4 +1,7 @@
-"""kubelet's side: where its sockets are, how it is told of a plugin, and which devices its pods have."""
+"""kubelet's side: where its sockets are, how it is told of a plugin, and which devices its pods have.
+
+Decided in docs/decisions.md: "The device plugin asks kubelet, not the API server, which devices are in use".
+"""
 
 from collections.abc import Iterable
 from pathlib import Path

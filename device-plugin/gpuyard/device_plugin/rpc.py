@@ -1,4 +1,7 @@
-"""The gRPC services of the device plugin API as tables: a method's path, and the messages on both sides."""
+"""The gRPC services of the device plugin API as tables: a method's path, and the messages on both sides.
+
+Decided in docs/decisions.md: "No generated gRPC stubs".
+"""
 
 from __future__ import annotations
 

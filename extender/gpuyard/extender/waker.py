@@ -3,6 +3,8 @@
 kube-scheduler asks again about a refused pod when other pods end or nodes change, but not when a queue's bound is
 raised or a reservation lapses; and of a pod's end it may know before we do, and ask too early. An annotation whose
 value changes wakes one pod: each that was refused for a cause that is over now gets one.
+
+Decided in docs/decisions.md: "The waker pokes only whom the gates would pass".
 """
 
 import asyncio

@@ -2,6 +2,8 @@
 
 `up` compares what is wanted with what runs and starts the difference, so it may be repeated at any time: twice, after
 it was killed, or after a component died. A component whose settings changed is started anew.
+
+Decided in docs/decisions.md: "The sandbox starts the control plane itself, not through kwokctl".
 """
 
 from __future__ import annotations

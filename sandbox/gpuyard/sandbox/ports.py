@@ -1,4 +1,7 @@
-"""Chooses TCP ports on this machine's loopback address."""
+"""Chooses TCP ports on this machine's loopback address.
+
+Decided in docs/decisions.md: "A sandbox's ports lie below those of outgoing connections".
+"""
 
 from __future__ import annotations
 

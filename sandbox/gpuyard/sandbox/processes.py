@@ -4,6 +4,8 @@ Every process carries a mark in its environment: the sandbox's folder, the compo
 So nothing has to be written down when one starts, and a crash at any moment loses nothing. A process once found is
 known by its number and the moment of its start: these stay when it turns into another program, and no number of a
 process that is long gone is ever signalled. Linux only: it reads /proc and uses process file descriptors.
+
+Decided in docs/decisions.md: "The process table is the sandbox's only record of processes".
 """
 
 from __future__ import annotations

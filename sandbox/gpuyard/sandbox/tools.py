@@ -1,6 +1,8 @@
 """The tools a sandbox runs on, each pinned by its folder: tool.toml (versions, releases), go.mod and go.sum.
 
 A folder's files are the tool's lock: their hash names the tool's place in the cache.
+
+Decided in docs/decisions.md: "Tools are pinned by folder, and a folder's hash is its place in the cache".
 """
 
 from __future__ import annotations

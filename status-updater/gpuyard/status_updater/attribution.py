@@ -10,6 +10,8 @@ A pod that asks for more than is left gets nothing, and a problem says so: never
 Slots of a pod: one for each device its main containers ask for, then those that only an init container asks for, then
 one for each device of a sidecar. While an init container runs, it has the first slots: kubelet hands its devices on.
 Those of the sidecars before it are theirs already.
+
+Decided in docs/decisions.md: "A pod keeps its mock GPU"; "What was given stays".
 """
 
 from collections import Counter

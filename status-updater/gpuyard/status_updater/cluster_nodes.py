@@ -2,6 +2,8 @@
 
 The marks say whose the resources in a KWOK node's status are. So they come before the resources and go after them:
 whichever write is refused, the next look at the node knows what is ours there.
+
+Decided in docs/decisions.md: "The marks of a KWOK node come before its resources and go after them".
 """
 
 from collections.abc import Mapping

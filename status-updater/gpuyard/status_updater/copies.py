@@ -2,6 +2,8 @@
 
 A copy is written when the user changed something; usage alone does not count. While the map is broken the copy is in
 force, so the usage goes there. It goes when the map goes, as its owner reference says.
+
+Decided in docs/decisions.md: "The last good topology is a ConfigMap beside the broken one".
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,8 @@
-"""Maps of single nodes that are made from pools: one for each node that carries a pool's label."""
+"""Maps of single nodes that are made from pools: one for each node that carries a pool's label.
+
+Decided in docs/decisions.md: "A label of the user's says which nodes are filled in"; "A node whose GPUs are only
+counted is a pool of one".
+"""
 
 from collections.abc import Container, Iterable, Mapping
 

@@ -165,12 +165,20 @@ async def test_a_caller_may_set_a_shorter_limit_for_one_call(wire: Wire, client:
     assert time.monotonic() - began < 2
 
 
+@pytest.mark.row("P-03")
 async def test_a_server_that_is_not_there_is_named() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     async with Client(Access(f"http://127.0.0.1:{port}")) as client:
-        with pytest.raises(UnreachableError, match=f"127.0.0.1:{port}: cannot be reached for GET pods ns/p"):
+        with pytest.raises(UnreachableError, match=rf"127.0.0.1:{port}: cannot be reached for GET pods ns/p: connection refused$"):
+            await client.get(POD)
+
+
+@pytest.mark.row("P-03")
+async def test_a_server_whose_name_is_not_known_is_told_so() -> None:
+    async with Client(Access("http://no-such-host.invalid")) as client:
+        with pytest.raises(UnreachableError, match=r"the name no-such-host.invalid is not known$"):
             await client.get(POD)
 
 

@@ -61,6 +61,17 @@ async def test_the_plugins_certificate_is_presented(tmp_path: Path) -> None:
     assert access.tls
 
 
+@pytest.mark.row("P-01", case="login")
+async def test_the_context_and_the_user_of_a_plugin_may_stand_in_two_files(tmp_path: Path) -> None:
+    whole = yaml.safe_load(kubeconfig(tmp_path, credential({"token": "from-plugin"})).read_text())
+    parts = [{key: whole[key] for key in keys} for keys in (("contexts", "current-context"), ("users", "clusters"))]
+    files = [tmp_path / "a", tmp_path / "b"]
+    for file, part in zip(files, parts, strict=True):
+        file.write_text(yaml.safe_dump(part))
+    access = await load(files)
+    assert await access.authorization.header() == {"Authorization": "Bearer from-plugin"}
+
+
 async def test_a_plugin_that_fails_is_named_with_what_to_try(tmp_path: Path) -> None:
     with pytest.raises(AccessError, match=r"context dev: the login plugin failed: .*does `kubectl get nodes` work"):
         await load([kubeconfig(tmp_path, "no json")])

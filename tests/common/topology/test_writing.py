@@ -4,7 +4,8 @@ import json
 
 import pytest
 import yaml
-from gpuyard.common.topology.document import TopologyError
+from gpuyard.common.topology import reading, writing
+from gpuyard.common.topology.document import Element, TopologyError, compose
 from gpuyard.common.topology.model import Owner, Share, Usage
 from gpuyard.common.topology.reading import read
 from gpuyard.common.topology.utilization import BUSY, Span, Utilization, parse
@@ -88,6 +89,45 @@ def test_usage_is_read_back_as_written_whatever_the_style(gpus: str, utilization
             assert gpu.usage.utilization(1_700_000_100.5) == usage.utilization(1_700_000_100.5)
         assert write(text, {"n": wanted}) == text
         assert text.endswith("# the end\n")
+
+
+@pytest.mark.row("P-02", case="mark")
+def test_the_byte_order_mark_of_a_document_stays() -> None:
+    busy = write(f"\ufeff{SEED}", {"node-a": {G1: used()}})
+    assert busy == f"\ufeff{write(SEED, {'node-a': {G1: used()}})}"
+    assert write(busy, {}) == f"\ufeff{write(SEED, {})}"
+
+
+EXPLICIT = [
+    "    - ? id\n      : a\n    - id: b\n",
+    "    - ? id\n      : a\n      ? metrics\n      : {utilization: 5}\n    - id: b\n",
+    "    - ? metrics\n      : {utilization: 5}\n      id: a\n    - id: b\n",
+    "    - {? id : a, ? metrics : {utilization: 5}}\n    - id: b\n",
+    "    - {? metrics : {utilization: 5}, ? id : a}\n    - id: b\n",
+]
+
+
+@pytest.mark.row("P-02", case="explicit-keys")
+@pytest.mark.parametrize("gpus", EXPLICIT)
+def test_keys_that_are_announced_by_a_question_mark_can_be_written(gpus: str) -> None:
+    text = f"nodes:\n  node-a:\n    gpus:\n{gpus}    gpu-product: X\n    gpu-memory: 16384\n"
+    busy = write(text, {"node-a": {"a": used()}})
+    assert read(busy).nodes["node-a"].gpus[0].usage.shares
+    assert not read(write(busy, {})).nodes["node-a"].gpus[0].usage.shares
+
+
+@pytest.mark.row("P-02", case="once")
+def test_a_write_reads_the_document_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read_texts: list[str] = []
+
+    def composed(text: str) -> Element:
+        read_texts.append(text)
+        return compose(text)
+
+    monkeypatch.setattr(writing, "compose", composed)
+    monkeypatch.setattr(reading, "compose", composed)
+    write(SEED, {"node-a": {G1: used()}})
+    assert read_texts == [SEED]
 
 
 def test_a_document_in_json_stays_json() -> None:

@@ -7,6 +7,8 @@
     what each queue has                        its limit
 
 Only in the first line may the two differ, and only for the causes in `Cause`.
+
+Decided in docs/decisions.md: "Where the live path may end elsewhere than `gpuyard plan`".
 """
 
 from collections import Counter

@@ -1,4 +1,7 @@
-"""Which disruption budgets are about a pod: an index of the budgets by namespace and label."""
+"""Which disruption budgets are about a pod: an index of the budgets by namespace and label.
+
+Decided in docs/decisions.md: "Disruption budgets are matched when a pod or a budget changes".
+"""
 
 from collections.abc import Generator, Iterable, Iterator, Mapping
 

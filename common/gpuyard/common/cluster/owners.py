@@ -7,6 +7,8 @@
 
 A pod that is awaited does not exist yet for the planner, and is refused. What an owner said holds for its pods as long
 as there are any, even if it goes before them.
+
+Decided in docs/decisions.md: "A pod of a Job waits until its Job has been seen".
 """
 
 from collections.abc import Iterable, Mapping

@@ -4,6 +4,8 @@ What holds is written into the Queue's status, where people see it and whoever s
 
     status.conditions: {type: Accepted, status: "False", reason: QueueInvalid,
                         message: 'limit: … is negative; in force: {"resources": …}'}
+
+Decided in docs/decisions.md: "What of a Queue held before it was spoilt stands in its status".
 """
 
 import asyncio

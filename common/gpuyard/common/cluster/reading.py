@@ -4,6 +4,8 @@ Most of what a pod says it says as thousands of others do: resources, toleration
 Such parts are read once and found by their bytes from then on, so that pods share them; that is quicker, and no pod
 keeps the whole answer of the API server in memory, as undecoded parts of it would. What is long is read each time: few
 say the same, and what thousands of long ones had said would stay after they have gone.
+
+Decided in docs/decisions.md: "The extender watches pods in protobuf".
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -108,7 +108,7 @@ class Translator:
         if not self._placed.get(team):
             self._fixed.pop(team, None)
         elif self._is_settled and team not in self._fixed:
-            self._fixed[team] = workloads.merged(self._claims(team, self._said[team], Complaints()))
+            self._fixed[team] = workloads.merged(self._claims(team, self._said[team], Complaints())[0])
 
     def grant(self, key: str) -> None:
         """Filter lets this pod through: what counts of it from now on is what its gates were asked about."""
@@ -403,11 +403,10 @@ class Translator:
 
     def _claim(self, key: str, said: Mapping[str, Said], complain: Complaints) -> workloads.Claim:
         """What a workload says, with what is fixed of it."""
-        claims = self._claims(key, said, complain)
+        claims, standing = self._claims(key, said, complain)
         if key in self._fixed:
             return workloads.fixed(workloads.merged(claims), self._fixed[key])
-        placed_ones = len(self._placed.get(key, _NO_PODS))
-        return workloads.together(claims, placed_ones + (key in self._groups) if placed_ones else 0)
+        return workloads.together(claims, standing)
 
     def _compare(self, key: str, own: workloads.Claim, complain: Complaints) -> None:
         """Complain of a waiting pod that says another queue than the one in which pods of its workload run."""
@@ -418,12 +417,12 @@ class Translator:
             why = f"pods of {key} run in queue {runs_in}; one in queue {queue} starts when none of them has a node"
             complain(f"metadata.labels.{workloads.QUEUE}", why)
 
-    def _claims(self, key: str, said: Mapping[str, Said], complain: Complain) -> list[workloads.Claim]:
-        """What the PodGroup of a workload, if there is one, and its pods say: those first that have a node."""
-        first = self._placed.get(key, _NO_PODS)
-        names = sorted(said, key=lambda name: (name not in first, name))
-        group, claims = self._groups.get(key), [said[name].claim for name in names]
-        return claims if group is None else [workloads.group_claim(group, self._known, complain), *claims]
+    def _claims(self, key: str, said: Mapping[str, Said], complain: Complain) -> tuple[list[workloads.Claim], int]:
+        """What the PodGroup of a workload, if there is one, and its pods say; and how many of these claims stand."""
+        holding, group = self._placed.get(key, _NO_PODS), self._groups.get(key)
+        members = (workloads.Member(said[name].claim, name in holding) for name in sorted(said))
+        said_by_group = workloads.group_claim(group, self._known, complain) if group is not None else None
+        return workloads.all_claims(said_by_group, members)
 
     def _says(self, seen: Pod, least: int, complain: Complaints) -> Said:
         return Said(workloads.pod_claim(seen, self._known, complain), created(seen, 0, complain), least)

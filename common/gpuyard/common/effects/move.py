@@ -7,6 +7,8 @@ nothing is created from data that does not match.
 
     keep: create the ControllerRevision ──▶ write its UID and digest into the Plan ──▶ evict the pod
     bring back: compare with the Plan ──▶ create the pod ──▶ delete the ControllerRevision
+
+Decided in docs/decisions.md: "A moved pod's spec lives in a ControllerRevision".
 """
 
 import hashlib

@@ -2,10 +2,13 @@
 
 A client never retries and never hides an answer: callers know what a repetition means. Errors are those of
 `kube.errors`; `UnreachableError` may mean that a write did happen.
+
+Decided in docs/decisions.md: "A transport of our own, kubernetes-asyncio for logging in".
 """
 
 import asyncio
 import io
+import os
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -316,7 +319,18 @@ def _why(access: Access, call: str, error: Exception) -> str:
         )
     if isinstance(error, TimeoutError):
         return f"{access.server}: no answer in time to {call}"
-    return f"{access.server}: cannot be reached for {call}: {str(error) or type(error).__name__}"
+    return f"{access.server}: cannot be reached for {call}: {_cause(error)}"
+
+
+def _cause(error: Exception) -> str:
+    """What the system says, without the words that a library has put around it."""
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return f"the name {error.host} is not known"
+    if isinstance(error, aiohttp.ClientConnectorError) and (number := error.os_error.errno):
+        return os.strerror(number).lower()
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return "the server ended the connection"
+    return str(error) or type(error).__name__
 
 
 def _socket(address: tuple[Any, ...]) -> socket.socket:

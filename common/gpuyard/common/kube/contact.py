@@ -4,6 +4,8 @@ A quiet cluster is no fault: on a healthy watch nothing may come for two minutes
 event and bookmark of any watch counts as a word of the API server. When none has come for `QUIET` seconds, something
 small is read, and an answer counts as well. Contact is lost `LOST` seconds after the last word, when several such reads
 have failed; or when the one watch that matters most cannot be opened again and its last word is as old.
+
+Decided in docs/decisions.md: "Silence is not staleness".
 """
 
 import asyncio

@@ -92,7 +92,13 @@ async def load(paths: Sequence[Path], context: str = "") -> Access:
     if chosen.user:
         users = [(path, e.name, e.user) for path, file in files for e in file.users or ()]
         user_home, user = _find("user", chosen.user, users)
-    credentials = await _credentials(user_home, user, name)
+    if user.impersonate:
+        raise AccessError(f"{user_home}: `as` (impersonation) is not supported; use a user that has the rights itself")
+    if user.exec or user.auth_provider:
+        # The context may stand in another file than the user.
+        credentials = await log_in([path for path, _ in files], name)
+    else:
+        credentials = _credentials(user_home, user)
     return Access(
         server=cluster.server.rstrip("/"),
         tls=_tls(home, cluster, credentials),
@@ -127,12 +133,8 @@ def _find(what: str, name: str, candidates: list[tuple[Path, str, T]]) -> tuple[
     raise AccessError(f"the kubeconfig has no {what} {name!r}; known: {names}; choose one with --context")
 
 
-async def _credentials(home: Path, user: _User, context: str) -> Credentials:
-    """Who we are, from the first kind of credentials that the user entry has."""
-    if user.impersonate:
-        raise AccessError(f"{home}: `as` (impersonation) is not supported; use a user that has the rights itself")
-    if user.exec or user.auth_provider:
-        return await log_in(home, context)
+def _credentials(home: Path, user: _User) -> Credentials:
+    """Who we are, from the first kind of credentials that the user entry has itself."""
     certificate = _pem(home, user.client_certificate, user.client_certificate_data, "client-certificate")
     key = _pem(home, user.client_key, user.client_key_data, "client-key")
     return Credentials(_authorization(home, user), certificate, key)

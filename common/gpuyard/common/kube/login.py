@@ -1,5 +1,7 @@
 """Who we are to the API server, also where only a plugin or an OIDC provider can tell (clusters of the big clouds)."""
 
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,16 +21,17 @@ class Credentials:
     key: str = ""
 
 
-async def log_in(kubeconfig: Path, context: str) -> Credentials:
-    """Run the exec plugin or OIDC refresh that the kubeconfig names.
+async def log_in(kubeconfigs: Sequence[Path], context: str) -> Credentials:
+    """Run the exec plugin or OIDC refresh that the kubeconfigs name, read as one.
 
     This is kubernetes-asyncio's part: it knows the plugin protocol, and costs 40 MiB that only who needs it pays.
     """
-    first = await _ask(kubeconfig, context)
+    files = os.pathsep.join(map(str, kubeconfigs))
+    first = await _ask(files, context)
     fresh = [first.token]
 
     async def fetch() -> str:
-        return fresh.pop() if fresh else (await _ask(kubeconfig, context)).token
+        return fresh.pop() if fresh else (await _ask(files, context)).token
 
     return Credentials(Authorization(fetch, PLUGIN_LIFETIME), first.certificate, first.key)
 
@@ -40,16 +43,16 @@ class _Answer:
     key: str
 
 
-async def _ask(kubeconfig: Path, context: str) -> _Answer:
+async def _ask(files: str, context: str) -> _Answer:
     from kubernetes_asyncio import config  # noqa: PLC0415  # 40 MiB
     from kubernetes_asyncio.client import Configuration  # noqa: PLC0415
 
     told = Configuration()
     try:
-        await config.load_kube_config(str(kubeconfig), context=context or None, client_configuration=told)
+        await config.load_kube_config(files, context=context or None, client_configuration=told)
     except (config.ConfigException, OSError, AssertionError, ValueError, KeyError) as error:
         raise AccessError(
-            f"{kubeconfig}, context {context}: the login plugin failed: {error}; does `kubectl get nodes` work with it?"
+            f"{files}, context {context}: the login plugin failed: {error}; does `kubectl get nodes` work with it?"
         ) from None
     pems = (Path(file).read_text() if file else "" for file in (told.cert_file, told.key_file))  # noqa: ASYNC240
     return _Answer(told.api_key.get("BearerToken", ""), *pems)

@@ -9,6 +9,8 @@
 Nothing is lost: a list is compared with what the cache holds, so objects that vanished unseen are reported gone.
 A list alone would be correct; the watch makes it cheap. An object that cannot be decoded is reported and leaves
 the last good one in place. Between attempts there is a back-off, reset by each word of a watch.
+
+Decided in docs/decisions.md: "A cache tries again after at most three seconds".
 """
 
 import asyncio

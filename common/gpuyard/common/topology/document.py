@@ -11,6 +11,7 @@ import yaml
 from gpuyard.common.shallow import ShallowLoader
 
 MAX_BYTES = 900 * 1024
+BYTE_ORDER_MARK = "\ufeff"
 _INT = "tag:yaml.org,2002:int"
 _BOOL = "tag:yaml.org,2002:bool"
 _NULL = "tag:yaml.org,2002:null"
@@ -138,16 +139,30 @@ def _kind(node: yaml.Node) -> str:
     return "empty" if node.tag == _NULL else repr(node.value)
 
 
+def check_size(text: str) -> None:
+    """Raise `TopologyError` for a document that is too large for a ConfigMap."""
+    if (size := len(text.encode())) > MAX_BYTES:
+        raise TopologyError(
+            "", 1, f"{size} bytes are more than {MAX_BYTES}; give nodes a ConfigMap topology-<node> of their own"
+        )
+
+
+def without_mark(text: str) -> tuple[str, str]:
+    """The byte order mark with which some editors begin a file, if there is one, and the rest of the document.
+
+    The places of what is read count from behind it.
+    """
+    mark = BYTE_ORDER_MARK if text.startswith(BYTE_ORDER_MARK) else ""
+    return mark, text.removeprefix(BYTE_ORDER_MARK)
+
+
 def compose(text: str) -> Element:
     """The root of a document.
 
     Raises:
         TopologyError: no YAML, nothing in it, more than one document, or too large for a ConfigMap.
     """
-    if (size := len(text.encode())) > MAX_BYTES:
-        raise TopologyError(
-            "", 1, f"{size} bytes are more than {MAX_BYTES}; give nodes a ConfigMap topology-<node> of their own"
-        )
+    check_size(text)
     try:
         root = yaml.compose(text, Loader=ShallowLoader)
     except yaml.MarkedYAMLError as error:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 import yaml
-from gpuyard.common.topology.document import Element, TopologyError, compose
+from gpuyard.common.topology.document import Element, TopologyError, compose, without_mark
 from gpuyard.common.topology.model import Form
 from gpuyard.common.topology.reading import form_of, read
 from gpuyard.common.topology.writing import edit_of
@@ -15,11 +15,12 @@ def change(text: str, node: str, gpu: int | None, changes: Mapping[str, object])
     Raises:
         TopologyError: there is no such place, or the result would not be a topology.
     """
+    mark, text = without_mark(text)
     for key, value in changes.items():
         edit = edit_of(text, _place(text, node, gpu), key, value)
         text = text[: edit.start] + edit.text + text[edit.end :]
     read(text, node, profiles=None)
-    return text
+    return mark + text
 
 
 def _place(text: str, node: str, gpu: int | None) -> yaml.MappingNode:

@@ -1,6 +1,8 @@
 """What a GPU model is made of: the constants behind labels and metrics, one row per model.
 
 Sizes are those a topology's `profile:` stands for; a node that states its own memory keeps that.
+
+Decided in docs/decisions.md: "A profile of a user's own has the constants of its generation".
 """
 
 import re

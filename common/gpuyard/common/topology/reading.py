@@ -40,7 +40,11 @@ def read(text: str, node: str = "", profiles: Mapping[str, str] | None = NO_PROF
     Raises:
         TopologyError: with the path and the line of the first thing that is wrong.
     """
-    root = compose(text)
+    return read_root(compose(text), node, profiles)
+
+
+def read_root(root: Element, node: str = "", profiles: Mapping[str, str] | None = NO_PROFILES) -> Topology:
+    """Read a topology from the root of its document, as `read` does."""
     match form_of(root):
         case Form.POOLS:
             return Topology(Form.POOLS) if profiles is None else read_pools(root, profiles)

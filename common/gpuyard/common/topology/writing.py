@@ -2,6 +2,8 @@
 
 Only the lines of the usage part change: everything else, comments and order and spelling, stays byte for byte.
 The places come from the same node graph that was read, so a large map costs one parse by libyaml.
+
+Decided in docs/decisions.md: "Usage is written into the topology as text, not by a YAML writer".
 """
 
 import json
@@ -10,11 +12,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import yaml
-from gpuyard.common.topology.document import Element, compose
+from gpuyard.common.topology.document import Element, check_size, compose, without_mark
 from gpuyard.common.topology.hardware import plain_extras
 from gpuyard.common.topology.model import FREE, Form, Gpu, Node, Pool, Topology, Usage
 from gpuyard.common.topology.pools import node_of
-from gpuyard.common.topology.reading import form_of, is_counted, read
+from gpuyard.common.topology.reading import form_of, is_counted, read_root
 from gpuyard.common.topology.spelling import NODE, OF_FORM
 from gpuyard.common.topology.usage import Plain, plain_usage
 
@@ -46,18 +48,18 @@ def write(text: str, usages: Usages, node: str = "") -> str:
     Raises:
         TopologyError: the document cannot be read, or would grow beyond what a ConfigMap holds.
     """
-    topology = read(text, node, profiles=None)
+    mark, text = without_mark(text)
+    root = compose(text)
+    topology = read_root(root, node, profiles=None)
     wanted = {name: with_usage(found, usages.get(name, {})) for name, found in topology.nodes.items()}
     parts: list[str] = []
     done = 0
-    for edit in sorted(_edits(text, topology, wanted)):
+    for edit in sorted(_edits(text, root, topology, wanted)):
         parts += [text[done : edit.start], edit.text]
         done = edit.end
-    if not parts:
-        return text
-    text = "".join([*parts, text[done:]])
-    compose(text)
-    return text
+    written = "".join([mark, *parts, text[done:]])
+    check_size(written)
+    return written
 
 
 def differs(topology: Topology, usages: Usages) -> bool:
@@ -80,8 +82,7 @@ def per_node_document(pool: Pool, name: str) -> str:
     return _dump(plain | plain_extras(hardware))
 
 
-def _edits(text: str, topology: Topology, wanted: Mapping[str, Node]) -> Iterator[Edit]:
-    root = compose(text)
+def _edits(text: str, root: Element, topology: Topology, wanted: Mapping[str, Node]) -> Iterator[Edit]:
     spelling = OF_FORM[topology.form]
     for name, gpus in _gpu_nodes(root):
         # The per-node form does not name its node: it has just the one.
@@ -130,12 +131,12 @@ def _flow_edit(text: str, gpu: yaml.MappingNode, position: int | None, plain: Pl
             return Edit(start, start, written)
         end = _end(text, pairs[-1])
         return Edit(end, end, f", {written}")
-    start, end = pairs[position][0].start_mark.index, _end(text, pairs[position])
+    start, end = _begin(text, pairs[position]), _end(text, pairs[position])
     if written:
         return Edit(start, end, written)
     if position:
         return Edit(_end(text, pairs[position - 1]), end, "")
-    return Edit(start, pairs[1][0].start_mark.index if len(pairs) > 1 else end, "")
+    return Edit(start, _begin(text, pairs[1]) if len(pairs) > 1 else end, "")
 
 
 def _flow(text: str, gpu: yaml.MappingNode, plain: Plain) -> str:
@@ -148,23 +149,24 @@ def _flow(text: str, gpu: yaml.MappingNode, plain: Plain) -> str:
 
 
 def _block_edit(text: str, gpu: yaml.MappingNode, position: int | None, plain: Plain) -> Edit:
-    column = gpu.value[0][0].start_mark.column
+    first = gpu.value[0][0].start_mark
+    column = first.column - (first.index - _begin(text, gpu.value[0]))
     written = _indented(_dump(plain), column) if plain else ""
     if position is None and not written:
         return Edit(0, 0, "")
     if position is None:
         return _appended(text, _line_end(text, _end(text, gpu.value[-1])), column, written)
-    key = gpu.value[position][0].start_mark
+    start = _begin(text, gpu.value[position])
     end = _line_end(text, _end(text, gpu.value[position]))
     if written:
-        return Edit(key.index, end, written)
-    if text[key.index - column : key.index].isspace():
-        return Edit(key.index - column, min(end + 1, len(text)), "")
+        return Edit(start, end, written)
+    if text[start - column : start].isspace():
+        return Edit(start - column, min(end + 1, len(text)), "")
     if len(gpu.value) == 1:
-        return Edit(key.index, end, "{}")
+        return Edit(start, end, "{}")
     # The first key stands behind the dash: what follows moves up to it, be it the comment on the next key.
-    follows = gpu.value[1][0].start_mark.index
-    return Edit(key.index, follows, text[end:follows].lstrip())
+    follows = _begin(text, gpu.value[1])
+    return Edit(start, follows, text[end:follows].lstrip())
 
 
 def _appended(text: str, end: int, column: int, written: str) -> Edit:
@@ -175,6 +177,14 @@ def _appended(text: str, end: int, column: int, written: str) -> Edit:
             break
         end += 1 + len(line)
     return Edit(end, end, f"\n{' ' * column}{written}")
+
+
+def _begin(text: str, pair: tuple[yaml.Node, yaml.Node]) -> int:
+    """Where a pair begins: at its key, or at the question mark that may announce one on its line."""
+    start = at = int(pair[0].start_mark.index)
+    while at and text[at - 1] == " ":
+        at -= 1
+    return at - 1 if at < start and text[at - 1 : at] == "?" else start
 
 
 def _end(text: str, pair: tuple[yaml.Node, yaml.Node]) -> int:

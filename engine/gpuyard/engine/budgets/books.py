@@ -2,6 +2,8 @@
 
 Nothing here knows Kubernetes. A node has devices of one type; a budget is for one team and one type, and who has none
 has 0. Amounts are milli-GPUs, so ten tenths are one device.
+
+Decided in docs/decisions.md: "Jobs with budgets have books of their own, not a Snapshot".
 """
 
 from collections import Counter

@@ -11,6 +11,8 @@ First an easy way is looked for: to clear a node job by job. Then a better one, 
 what they have cost and will still cost at least, until no other can be better than the best that was found. Its moves
 can be done in the order in which they were found; two jobs that could only change places are never found. A large site
 can have too many states: the search ends when its patience does, and the best way so far is taken.
+
+Decided in docs/decisions.md: "Room for a job with a budget is found by a search of our own".
 """
 
 from collections.abc import Iterator, Sequence

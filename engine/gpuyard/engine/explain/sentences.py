@@ -5,6 +5,8 @@ cause gives the same bytes every time. `told` adds the live numbers, for the com
 
 Users choose the names of queues, workloads and schedulers, and a sentence is repeated for every node of a cluster. So
 `shortened` cuts long names, and every text has a longest length.
+
+Decided in docs/decisions.md: "Long names are cut where sentences are made".
 """
 
 from collections.abc import Callable, Iterable, Mapping

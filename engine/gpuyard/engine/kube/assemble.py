@@ -2,10 +2,12 @@
 
 What one object says is read by the module of its kind; here is only what concerns several: names given twice, queues in
 a circle, pods on nodes that nobody gave. The order of the objects never matters.
+
+Decided in docs/decisions.md: "An object that is given twice is a fault".
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import Any, TypeVar, cast
@@ -26,6 +28,8 @@ from gpuyard.engine.kube.workloads import (
     CLASSES,
     Birth,
     Claim,
+    Member,
+    all_claims,
     apart,
     group_claim,
     queue_label,
@@ -241,13 +245,10 @@ class _Assembly:
         created = one.object.pod.created
         return self._now if created == NOT_BORN else created
 
-    def _claims(self, team: "_Team") -> list[Claim]:
-        claims = []
-        # What pods with a node say comes first: they count in that queue already.
-        for one in sorted(team, key=lambda one: not one.object.pod.holds) if len(team) > 1 else team:
+    def _members(self, team: "_Team") -> Iterator[Member]:
+        for one in team:
             self._at = one
-            claims.append(self._ranked(one.object.claim))
-        return claims
+            yield Member(self._ranked(one.object.claim), one.object.pod.holds)
 
     def _ranked(self, claim: Claim) -> Claim:
         """The claim with the priority of its class; pods mostly say one of few things."""
@@ -259,22 +260,22 @@ class _Assembly:
         return found
 
     def _grouped(self, key: str, seen: objects.PodGroup, team: "_Team") -> model.Workload:
-        claims = self._claims(team)
+        members = list(self._members(team))
         self._at = self._given[objects.PodGroup][key]
-        claims.insert(0, group_claim(seen, self._classes, self._complain))
+        claims, standing = all_claims(group_claim(seen, self._classes, self._complain), members)
         self._warn_of_queues(claims)
-        standing = _placed(team)
-        return self._made(key, seen, together(claims, standing + 1 if standing else 0), Birth(self._now))
+        return self._made(key, seen, together(claims, standing), Birth(self._now))
 
     def _ungrouped(self, key: str, team: "_Team") -> model.Workload:
-        claims, least = self._claims(team), self._least.get(key, 1) if self._least else 1
+        claims, standing = all_claims(None, self._members(team))
+        least = self._least.get(key, 1) if self._least else 1
         self._at = team[0]
         if len(claims) > 1 or claims[0].runai_queue:
             self._warn_of_queues(claims)
         if key in self._named:
             self._warn(f"its PodGroup {key} is not given: counted as a gang with a minimum of {least}")
         born = min(map(self._born, team)) if len(team) > 1 else self._born(team[0])
-        return self._made(key, None, together(claims, _placed(team)), Birth(born, least))
+        return self._made(key, None, together(claims, standing), Birth(born, least))
 
     def _made(self, key: str, group: objects.PodGroup | None, claim: Claim, birth: Birth) -> model.Workload:
         default_queue = self._settings.default_queue
@@ -320,11 +321,6 @@ class _Assembly:
                     self._complain("spec.topologyConstraint", f"{level!r} is no level of Topology {wants.topology}")
         for part in of.parts:
             self._check_topology(part, topologies)
-
-
-def _placed(team: "_Team") -> int:
-    """How many pods of a workload have a node."""
-    return sum(one.object.pod.holds for one in team)
 
 
 def _key(seen: objects.Object) -> str:

@@ -1,4 +1,7 @@
-"""What is wrong with an input: one `Fault` per cause, told by file, object and field, all of them together."""
+"""What is wrong with an input: one `Fault` per cause, told by file, object and field, all of them together.
+
+Decided in docs/decisions.md: "One fault does not hide the others".
+"""
 
 from collections.abc import Callable, Iterable
 from typing import NamedTuple

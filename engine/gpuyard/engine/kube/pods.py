@@ -7,6 +7,9 @@ Pending             yes     no          Bound
 Running, Unknown    yes     no          Running
 any other           yes     yes         Terminating
 Pending             no      yes         Pending, and never started: it is about to go
+
+Decided in docs/decisions.md: "A pod that names a node is bound only once somebody says so"; "A reservation pod of KAI
+holds the GPU of its group, not one more".
 """
 
 from collections.abc import Iterable

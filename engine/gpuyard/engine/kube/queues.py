@@ -1,4 +1,7 @@
-"""A Queue as the engine's, and the past use of queues. Units as in KAI: GPUs, millicores, 10^6 bytes."""
+"""A Queue as the engine's, and the past use of queues. Units as in KAI: GPUs, millicores, 10^6 bytes.
+
+Decided in docs/decisions.md: "The history of queues has a form of its own".
+"""
 
 from collections.abc import Mapping
 

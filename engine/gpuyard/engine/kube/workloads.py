@@ -2,6 +2,8 @@
 
 A pod and a PodGroup each say a part of it, a `Claim`. The workload is made of the claims of its PodGroup and its pods:
 of each part the first claim that says it. It is made anew whenever one of them changes.
+
+Decided in docs/decisions.md: "A pod's priority 0 without a class is no class".
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -215,6 +217,27 @@ def merged(claims: Sequence[Claim]) -> Claim:
         staleness_grace=_first(c.staleness_grace for c in claims),
         display=_first(c.display for c in claims) or "",
     )
+
+
+class Member(NamedTuple):
+    """A pod among those of its workload."""
+
+    claim: Claim
+    holds: bool
+    """Whether it has a node, or is on its way to one."""
+
+
+def all_claims(group: Claim | None, members: Iterable[Member]) -> tuple[list[Claim], int]:
+    """What a PodGroup, if any, and the pods say, in the order in which it counts; and how many of these claims stand.
+
+    The PodGroup's comes first, then those of pods that have a node: they count in their queue already.
+    """
+    waiting: list[Claim] = []
+    claims = [] if group is None else [group]
+    for member in members:
+        (claims if member.holds else waiting).append(member.claim)
+    standing = len(claims) if len(claims) > (group is not None) else 0
+    return claims + waiting, standing
 
 
 def together(claims: Sequence[Claim], standing: int) -> Claim:

@@ -2,6 +2,8 @@
 
 These are the words of `gpuyard plan`; nothing here is text for people. `Waiting.facts` is a typed value that `explain`
 turns into sentences.
+
+Decided in docs/decisions.md: "`Outranked` is the verbs' word".
 """
 
 from collections.abc import Mapping

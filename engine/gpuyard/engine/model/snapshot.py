@@ -154,33 +154,17 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         """With these pods, new or in place of those of the same keys."""
         return Draft(self).put_pods(pods).done()
 
-    def without_pod(self, *keys: str) -> "Snapshot":
-        """Without these pods; unknown keys are nothing to take away."""
-        return Draft(self).drop_pods(keys).done()
-
     def with_node(self, *nodes: Node) -> "Snapshot":
         """With these nodes, new or in place of those of the same names."""
         return Draft(self).put_nodes(nodes).done()
-
-    def without_node(self, name: str) -> "Snapshot":
-        """Without a node; pods that named it stay, but hold room nowhere."""
-        return Draft(self).drop_node(name).done()
 
     def with_queue(self, queue: Queue) -> "Snapshot":
         """With this queue, new or in place of the one of the same name."""
         return Draft(self).put_queue(queue).done()
 
-    def without_queue(self, name: str) -> "Snapshot":
-        """Without a queue; its workloads wait from now on."""
-        return Draft(self).drop_queue(name).done()
-
     def with_workload(self, workload: Workload) -> "Snapshot":
         """With this workload, new or in place of the one of the same key."""
         return Draft(self).put_workload(workload).done()
-
-    def without_workload(self, key: str) -> "Snapshot":
-        """Without a workload and its pods."""
-        return Draft(self).drop_workload(key).done()
 
     def with_budgets(self, budgets: Iterable[Budget]) -> "Snapshot":
         """With these disruption budgets and no others."""
@@ -189,12 +173,6 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     def with_promises(self, promises: Iterable[Promise]) -> "Snapshot":
         """With these promises and no others."""
         return msgspec.structs.replace(self, promises=tuple(sorted(promises, key=lambda p: (p.plan, p.pod))))
-
-    def with_offer(self, pod: str, offer: Offer | None) -> "Snapshot":
-        """With what kube-scheduler said of a pod last; None: nothing that is still fresh."""
-        offers = dict(self.offers)
-        offers.pop(pod, None)
-        return msgspec.structs.replace(self, offers=offers | ({pod: offer} if offer else {}))
 
     def path(self, queue: str | None) -> tuple[str, ...]:
         """The queue's name and its ancestors' up to the root; empty when there is no such queue."""

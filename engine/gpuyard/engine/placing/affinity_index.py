@@ -7,6 +7,8 @@ one node is one look-up, however many pods and nodes there are. An index is fill
     pods by label        one pass over all pods for each label key that a selector names
     counts of a group    one pass over the pods with the group's label
     terms of anti-affinity that keep others away    one pass over the kinds of pods that have any
+
+Decided in docs/decisions.md: "Pod affinity is counted by domain, once a cycle".
 """
 
 from collections import Counter

@@ -5,6 +5,8 @@ A `Room` is one node; `Rooms` finds them by free whole GPUs. Three things happen
     bind         takes what is free now               now -   later -
     nominate     takes what will be free              now     later -
     evict        gives back, once the pod is gone     now     later +
+
+Decided in docs/decisions.md: "The room of a GPU is counted in thousandths of a MiB".
 """
 
 from bisect import bisect_left, insort

@@ -2,6 +2,8 @@
 
 `Clearing` asks of a node what it would hold without all that could ever be evicted from it. `Hope` asks of a set of
 victims whether the pods could fit without them. Both only rule out: where they see hope, a trial decides.
+
+Decided in docs/decisions.md: "Nobody is tried where no room can come of it".
 """
 
 from collections.abc import Generator, Mapping, Sequence

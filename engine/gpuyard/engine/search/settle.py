@@ -3,6 +3,9 @@
 Between two cycles evicted and terminating pods become Pending again, bound and nominated ones Running; those that are
 stuck in terminating stay. The clock stands still. No pod is evicted twice, the preemption delay of a workload that was
 evicted starts anew, and disruption budgets stay spent until it runs again.
+
+Decided in docs/decisions.md: "Where the engine disagrees with the peer's recorded cases"; "Fair shares are published
+in whole GPUs from one GPU up".
 """
 
 from collections.abc import Iterable, Iterator

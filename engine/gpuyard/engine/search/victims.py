@@ -9,6 +9,8 @@ sets of victims, proposed by two generators in turn:
 A trial takes the set away and gives the workload and its victims places again, in the order of the queues. Who fits
 elsewhere is moved, who comes back to his own place is not evicted at all. The first set that holds up by the phase's
 own rule wins; then each victim that the plan can do without is left out again.
+
+Decided in docs/decisions.md: "Everybody who waits stands behind a trial's line"; "A victim goes home when it can".
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence

@@ -5,6 +5,8 @@ card is the one that the caller's strategy ranks first by its free memory: `pack
 that large tasks still find room, `spread` the one with the most. Equal cards are ordered by host, then by index.
 
 All amounts are whole numbers of one unit, which the caller chooses: MiB, or thousandths of a MiB.
+
+Decided in docs/decisions.md: "One function chooses the card, and it knows nothing of Kubernetes".
 """
 
 from collections.abc import Callable, Iterable

@@ -5,6 +5,9 @@
 | `token` (default) | a caller with a token of the folder of `--token` | connections of others are dropped first |
 | `mtls` | a caller with a certificate of the authority in the folder of `--tls` | TLS has refused all others |
 | `none` | anybody | reported in the log and by `gpuyard doctor` |
+
+Decided in docs/decisions.md: "A token is the first way to know kube-scheduler, certificates are the second"; "Without
+a token the extender runs, is not ready, and refuses everybody".
 """
 
 import asyncio

@@ -10,6 +10,9 @@ Who sends calls without waiting for answers gets these in the order of the calls
 
 Whether a caller is answered is decided when the head has come. Of the body of a stranger nothing is kept, and its
 connection is closed after the answer.
+
+Decided in docs/decisions.md: "The verbs speak HTTP through httptools, all else through aiohttp"; "Calls are bounded
+before they are read".
 """
 
 import asyncio

@@ -2,6 +2,8 @@
 
 asyncio reports a TLS connection only after its handshake; before, nobody could count or drop it. So the port accepts
 without TLS, and each socket is then handed to asyncio again, with TLS.
+
+Decided in docs/decisions.md: "A TLS handshake counts as a connection".
 """
 
 import asyncio

@@ -2,6 +2,8 @@
 
 The gates read the queues' accounts. Here these are made once for a set of queues and brought up to date only where a
 gate is about to look: a refused pod is asked about at almost every event of a busy cluster.
+
+Decided in docs/decisions.md: "The queue accounts of the verbs are not those of the cycle".
 """
 
 from collections import Counter

@@ -2,6 +2,8 @@
 
 Some have a node of their own: its room is kept for them alone. The others are in flight to one of the nodes that filter
 returned, and may land on each of them.
+
+Decided in docs/decisions.md: "A pod in flight counts wherever it may land".
 """
 
 from collections import Counter

@@ -20,6 +20,8 @@ any other one is in flight to one of the nodes that filter returned, and may lan
 
 A key is a pod's name: a later pod of that name takes its place. A pod that was deleted is remembered for a while:
 kube-scheduler may learn of that a moment after us, and ask for a pod that nobody will ever bind.
+
+Decided in docs/decisions.md: "A refusal by kube-scheduler ends a reservation after a second, not at once".
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping

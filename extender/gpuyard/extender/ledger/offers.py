@@ -4,6 +4,8 @@ Pods of one kind are offered the same nodes, on a large cluster thousands of nam
 equal lists are kept once, whoever was asked about in between, and a list goes with the last pod that was offered it.
 Where pods are offered ever different lists, those that were offered longest ago are forgotten: their pods count as pods
 whose offer has grown old.
+
+Decided in docs/decisions.md: "A waiting pod remembers the nodes that it was offered, within a bound".
 """
 
 from collections.abc import Collection

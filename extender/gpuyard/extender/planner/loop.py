@@ -6,6 +6,8 @@
 
 What it decides is checked against the ledger before it acts: the verbs do not stand still meanwhile. A plan is known to
 the ledger before it is written, so no verb gives away what it keeps, and kube-scheduler gets no second set of victims.
+
+Decided in docs/decisions.md: "A burst that has room is left to kube-scheduler".
 """
 
 import asyncio

@@ -12,6 +12,8 @@ The line is the engine's. Where few wait it is made anew whenever somebody comes
 planner; until then who has come stands in it by the order within the queue, or where that queue would have one more.
 Of a crowd that has come at once a few are taken in with each answer, or with each step where a line is made; until
 then the others count where they may go first, whether their bounds let them go or not.
+
+Decided in docs/decisions.md: "Who ranks first is asked only where room is scarce".
 """
 
 import heapq

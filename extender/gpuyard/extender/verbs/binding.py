@@ -9,6 +9,8 @@
     waits, and no queue governs it                               bound, unless the settings ask for a queue
 
 The GPU is chosen and reserved in one step, before the API server is asked: several pods are bound at once.
+
+Decided in docs/decisions.md: "bind only where GPUs are shared".
 """
 
 from collections.abc import Callable

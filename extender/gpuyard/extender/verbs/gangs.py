@@ -9,6 +9,8 @@
         nobody has been let through to
 
 So a member that kube-scheduler offers no node at all (a port, a volume) keeps the whole gang from starting.
+
+Decided in docs/decisions.md: "Gangs start whole without a Permit step".
 """
 
 from collections.abc import Callable, Collection, Mapping

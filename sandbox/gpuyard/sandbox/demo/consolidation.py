@@ -3,6 +3,9 @@
 The jobs with which it begins are submitted one by one, each when the one before runs: only so they lie as it tells.
 
 The node that stays empty is cordoned meanwhile. Else the large job would simply start there, and nobody had to move.
+
+Decided in docs/decisions.md: "The demo cordons the node that stays empty"; "The jobs with which the sample begins are
+submitted one by one".
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 The default scheduler is wired to our extender, whose Service has a fixed address: so the configuration can be written
 before the Service is there. The API server keeps an audit log; kubelets report every 2 s.
+
+Decided in docs/decisions.md: "A pod address that nobody has leads nowhere".
 """
 
 from __future__ import annotations

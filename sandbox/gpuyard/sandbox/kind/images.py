@@ -1,6 +1,8 @@
 """The node image: kind's own where it can be pulled, else one built here, from programs and Debian's packages alone.
 
 The built one gets a name of ours with a hash of all that went in, so an engine that has it needs no build.
+
+Decided in docs/decisions.md: "The node image is one Dockerfile".
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Its images stay in the cache folder. All the rest is gone after `stop`, and after a restart of the machine: processes,
 socket, control groups, bridge, packet filter rules.
+
+Decided in docs/decisions.md: "A Docker engine of our own, where there is none".
 """
 
 from __future__ import annotations

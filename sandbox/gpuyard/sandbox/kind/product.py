@@ -1,6 +1,8 @@
 """Builds the product image from a repository: wheels are fetched here, for the Python of the base, and unpacked there.
 
 `python -m gpuyard.sandbox.kind.product [--arch arm64]` is what `make image` runs.
+
+Decided in docs/decisions.md: "The product image unpacks wheels".
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """The strategies of placing, by the names that the setting `placement` has for them.
 
 A new strategy: a module beside these, its line in the table, and its name in `Placement` (`model/settings.py`).
+
+Decided in docs/decisions.md: "A strategy of placing is a value that everybody asks".
 """
 
 from collections.abc import Mapping

@@ -4,6 +4,8 @@ due to leave ──evict──▶ accepted ──gone──▶ (a moved bare pod
      │ ▲
      │ └── a disruption budget holds: again after 1, 2, 4, 8, 10 s, for a minute
      └──── nobody may ever evict it, or the budget holds on: the plan is impossible, nobody else has to go
+
+Decided in docs/decisions.md: "Who loses his place is not made anew".
 """
 
 from collections.abc import Callable, Mapping, Sequence

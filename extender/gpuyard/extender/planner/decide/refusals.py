@@ -8,6 +8,8 @@
 
 Nobody is evicted, and no room is kept, for a pod that is blocked or barred. All but the last is forgotten after a
 while: what stood in the way (a port, a volume) may have gone.
+
+Decided in docs/decisions.md: "Evictions are not tried for ever".
 """
 
 from collections.abc import Collection, Iterable, Mapping

@@ -7,6 +7,8 @@ the work would wait for it at each slice.
 Nor does Python's garbage collector come in between: in the midst of a long cycle it would look through all that is
 there, which takes tens of milliseconds, and find nothing. What the cycle leaves behind is freed by hand, step by step.
 Only when it takes long to carry out what was decided, because the API server is slow, it does come.
+
+Decided in docs/decisions.md: "The planner runs beside the verbs, stepped".
 """
 
 import asyncio

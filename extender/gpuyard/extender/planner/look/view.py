@@ -7,6 +7,8 @@ node that dips                   counts as before, nothing is placed there
 leaving, and a clock jumped      is due to have left by now, and not stuck
 gang below its minimum           since when it was first seen so
 not offered by kube-scheduler    not placed there
+
+Decided in docs/decisions.md: "What is under way counts as done when the planner decides".
 """
 
 from collections.abc import Iterable, Mapping
