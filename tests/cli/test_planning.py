@@ -2,11 +2,13 @@
 
 import re
 from pathlib import Path
+from typing import cast
 
 import msgspec
 import pytest
 import yaml
 from gpuyard.cli.drawing import MOST_ROWS
+from gpuyard.engine.model.settings import REMOVED, Removed
 
 from tests.cli.demo import MOVES, demo
 from tests.cli.shell import plan, run
@@ -252,6 +254,16 @@ def test_a_setting_that_changes_no_plan_is_warned_of_once(tmp_path: Path, key: s
     warning = f"warning: --set {key} has no effect: it is for the running extender and changes no plan\n"
     assert (told.code, told.err.count(warning)) == (0, 1)
     assert told.out == plan(tmp_path, *TWO).out
+
+
+@pytest.mark.row("B-83", case="plan")
+def test_a_removed_setting_is_warned_of_with_what_to_do_instead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(cast("dict[str, Removed]", REMOVED), "speed", Removed("nothing is needed", "0.3"))
+    told = plan(tmp_path, *TWO, args=("--set", "speed=9", "--set", "speed=8"))
+    warning = "warning: --set speed: removed, without effect; nothing is needed; refused from version 0.3 on\n"
+    assert (told.code, told.err.count(warning)) == (0, 1)
 
 
 USAGE: Json = {"apiVersion": "gpuyard.io/v1alpha1", "kind": "QueueUsage", "metadata": {"name": "usage"}}

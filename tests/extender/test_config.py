@@ -1,11 +1,12 @@
 """ExtenderConfig: strict, with the defaults that the documents name."""
 
 from pathlib import Path
+from typing import cast
 
 import pytest
 from gpuyard.common.extender_config import VOLUME_TTL, ExtenderConfig
 from gpuyard.common.settings import SettingsError, parse
-from gpuyard.engine.model.settings import Settings
+from gpuyard.engine.model.settings import REMOVED, Removed, Settings
 
 HEAD = "apiVersion: gpuyard.io/v1alpha1\nkind: ExtenderConfig\n"
 
@@ -95,6 +96,18 @@ def test_a_bare_off_is_read_as_it_is_meant() -> None:
 def test_what_cannot_be_is_refused_with_its_place(text: str, where: str) -> None:
     with pytest.raises(SettingsError, match=where):
         config(text)
+
+
+@pytest.mark.row("B-83", case="accepted")
+def test_a_setting_of_an_earlier_version_keeps_no_extender_from_starting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(cast("dict[str, Removed]", REMOVED), "filter.speed", Removed("set filter.maxNodes", "0.3"))
+    warnings: list[str] = []
+    text = f"{HEAD}filter: {{maxNodes: 12, speed: 3}}\n"
+    made = parse(text.encode(), ExtenderConfig, "extender.yaml", warnings.append)
+    assert made.filter.max_nodes == 12
+    assert [warning.partition("; ")[0] for warning in warnings] == [
+        "extender.yaml:3: filter.speed: removed, without effect"
+    ]
 
 
 def test_pods_with_volumes_have_the_time_that_volumes_take() -> None:

@@ -17,7 +17,7 @@ from gpuyard.engine.kube.faults import Fault, Unreadable
 from gpuyard.engine.kube.times import moment
 from gpuyard.engine.model import SCALE
 from gpuyard.engine.model.results import Outcome
-from gpuyard.engine.model.settings import LIVE_KEYS, NO_HISTORY, PHASES, Phase, SettingError, Settings
+from gpuyard.engine.model.settings import LIVE_KEYS, NO_HISTORY, PHASES, REMOVED, Phase, SettingError, Settings
 from gpuyard.engine.model.snapshot import Snapshot
 from gpuyard.engine.search.settle import settle
 from msgspec.structs import replace
@@ -190,6 +190,8 @@ def _with_pairs(settings: Settings, pairs: Sequence[str]) -> Settings:
         if not equals:
             raise click.UsageError(f"--set {pair}: KEY=VALUE is needed")
         settings = _with_text(settings, key, text, "--set ")
+    for key in dict.fromkeys(key for key in (pair.partition("=")[0] for pair in pairs) if key in REMOVED):
+        click.echo(f"warning: --set {key}: {REMOVED[key]}", err=True)
     for key in without_effect:
         click.echo(f"warning: --set {key} has no effect: it is for the running extender and changes no plan", err=True)
     return settings

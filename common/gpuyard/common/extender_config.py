@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 import msgspec
 from gpuyard.common.settings import Seconds, Span, Strict
 from gpuyard.engine.model import SCALE
-from gpuyard.engine.model.settings import Placement, Settings
+from gpuyard.engine.model.settings import REMOVED, Placement, Settings
 
 VOLUME_TTL = 660
 """Seconds that kube-scheduler may wait for a pod's volumes before it binds the pod or gives up."""
@@ -107,6 +107,8 @@ class Reclaim(Strict, frozen=True):
 
 class ExtenderConfig(Strict, frozen=True):
     """The settings of the extender, with their defaults."""
+
+    removed = REMOVED
 
     authentication: Authentication = "token"
     default_queue: str = ""

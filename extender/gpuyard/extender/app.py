@@ -95,7 +95,7 @@ class Extender:
 
     def __init__(self, process: Process, config: Path | None) -> None:
         self.ledger = Ledger()
-        self._reloaded = Reloaded(config, ExtenderConfig, changed=self._set, refused=_warn) if config else None
+        self._reloaded = _reloaded(config, self._set) if config else None
         self.translator = Translator(self.config().engine)
         self.feed = Feed(self.ledger, self.translator, _warn)
         self.capacity = Capacity()
@@ -297,6 +297,16 @@ def _tls(process: Process, folder: Path | None) -> "ssl.SSLContext | None":
 
 def _unsynced(cache: Reflector[Any]) -> str:
     return "" if cache.synced else cache.problem
+
+
+def _reloaded(file: Path, changed: "Callable[[ExtenderConfig], None]") -> Reloaded[ExtenderConfig]:
+    return Reloaded(
+        file,
+        ExtenderConfig,
+        changed=changed,
+        refused=_warn,
+        warned=lambda warning: log.warning("setting-removed", warning=warning),
+    )
 
 
 def _warn(problem: str) -> None:

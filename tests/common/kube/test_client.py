@@ -171,7 +171,9 @@ async def test_a_server_that_is_not_there_is_named() -> None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     async with Client(Access(f"http://127.0.0.1:{port}")) as client:
-        with pytest.raises(UnreachableError, match=rf"127.0.0.1:{port}: cannot be reached for GET pods ns/p: connection refused$"):
+        with pytest.raises(
+            UnreachableError, match=rf"127.0.0.1:{port}: cannot be reached for GET pods ns/p: connection refused$"
+        ):
             await client.get(POD)
 
 

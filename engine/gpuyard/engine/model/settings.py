@@ -26,6 +26,18 @@ class SettingError(ValueError):
     """A setting that does not exist or cannot be read; the text says which and what would do."""
 
 
+class Removed(msgspec.Struct, frozen=True):
+    """A setting that there is no more. For one minor version it is accepted without effect."""
+
+    instead: str
+    """What to do instead of setting it."""
+    until: str
+    """The version from which on it is refused as any unknown one, as `0.3`."""
+
+    def __str__(self) -> str:
+        return f"removed, without effect; {self.instead}; refused from version {self.until} on"
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How the engine decides. Durations in whole seconds, ratios in `SCALE`; the names outside are those of `KEYS`."""
 
@@ -48,6 +60,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     def with_text(self, key: str, text: str) -> "Settings":
         """These settings with one given as text under its outside name; raises `SettingError`."""
+        if key in REMOVED:
+            return self
         if key not in KEYS and key not in LIVE_KEYS:
             raise SettingError(f"{key}: no such setting; known are {', '.join([*KEYS, *LIVE_KEYS])}")
         field, read = KEYS.get(key) or ("", LIVE_KEYS[key])
@@ -133,6 +147,9 @@ LIVE_KEYS: Mapping[str, Callable[[str], object]] = {
     "verdict.ttl": duration,
 }
 """Settings of the running extender that change no plan: they are read, so that one list serves both, and dropped."""
+
+REMOVED: Mapping[str, Removed] = {}
+"""Settings that earlier versions had, under their outside names. Each leaves this table with the version it names."""
 
 NO_HISTORY = "fairshare.k has no effect: there is no history of use (QueueUsage) that it could weigh"
 """What is told once where past use is to count and none is known."""
