@@ -1,5 +1,6 @@
 """`gpuyard doctor` on the extender's settings: in force, partly of an earlier version, or not to be used."""
 
+import json
 from pathlib import Path
 from typing import cast
 
@@ -16,8 +17,8 @@ SETTINGS = "apiVersion: gpuyard.io/v1alpha1\nkind: ExtenderConfig\n"
 
 def found(folder: Path, settings: str) -> list[Json]:
     with cluster(folder, node(), config=settings) as kubeconfig:
-        told: list[Json] = run("doctor", "-o", "json", "--kubeconfig", kubeconfig).answer
-    return [each for each in told if each["check"] == settings_file.TAKEN]
+        told = run("doctor", "-o", "json", "--kubeconfig", kubeconfig)
+    return [each for each in json.loads(told.out) if each["check"] == settings_file.TAKEN]
 
 
 def test_settings_of_this_version_are_in_force(tmp_path: Path) -> None:
