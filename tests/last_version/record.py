@@ -2,6 +2,8 @@
 
 `install.yaml` is what was applied, `names.json` has what users repeat in boards, alerts, scripts and settings.
 `plan.json` is a Plan of that version in the middle: test_upgrade.py in tests/cluster prints it in `make soak`.
+
+Decided in docs/decisions.md: "What the last version leaves behind is recorded".
 """
 
 import json
