@@ -35,10 +35,9 @@ class Strategy(msgspec.Struct, frozen=True, kw_only=True):
 
         The others get points in proportion; all equal: 9. None: nobody knows the GPUs, no points.
         """
-        ranks = {name: None if count is None else self.rank(count) for name, count in free.items()}
-        known = [rank for rank in ranks.values() if rank is not None]
-        first, span = min(known, default=0), max(known, default=0) - min(known, default=0)
+        known = {count for count in free.values() if count is not None}
+        best, span = min(known, key=self.rank, default=0), max(known, default=0) - min(known, default=0)
         return {
-            name: 0 if rank is None else MOST_POINTS - MOST_POINTS * (rank - first) // (span or 1)
-            for name, rank in ranks.items()
+            name: 0 if count is None else MOST_POINTS - MOST_POINTS * abs(count - best) // (span or 1)
+            for name, count in free.items()
         }
