@@ -19,11 +19,13 @@ from statistics import median
 from typing import NamedTuple
 
 from aiohttp import web
-from gpuyard.common.http import MAX_BODY, application, listening
+from gpuyard.common.connections import Bounds
+from gpuyard.common.http import application, listening
 from gpuyard.common.kube.access import find_access
 from gpuyard.common.kube.client import Client, Patch, Selector
 from gpuyard.common.kube.protobuf import PROTOBUF
 from gpuyard.common.kube.resources import NODES, PODS
+from gpuyard.extender.http.wire import MAX_BODY
 from gpuyard.sandbox import Cluster, down
 from gpuyard.sandbox.demo.stage import EXTENDER, extender_port, set_up, start_extender
 
@@ -93,12 +95,12 @@ async def watch(kubeconfig: str) -> None:
 
 def echo(port: int, watched: str) -> None:
     """Be an extender that only answers, until ended; with a kubeconfig it watches pods meanwhile."""
-    app = application(MAX_BODY)
+    app = application()
     app.router.add_post("/scheduler/filter", filtered)
     app.router.add_post("/scheduler/prioritize", scored)
 
     async def run() -> None:
-        async with listening(app, port, "127.0.0.1"):
+        async with listening(app, port, "127.0.0.1", bounds=Bounds(request=MAX_BODY)):
             await (watch(watched) if watched else asyncio.Event().wait())
 
     asyncio.run(run())

@@ -19,12 +19,13 @@ from typing import cast
 import aiohttp
 from aiohttp import web
 from gpuyard.common import http
+from gpuyard.common.connections import Bounds
 from gpuyard.common.http import listening
 from gpuyard.engine.model.settings import Settings
 from gpuyard.engine.search.cycle import Cycle
 from gpuyard.extender.http.metrics import VerbMetrics
 from gpuyard.extender.http.server import Server, Verb
-from gpuyard.extender.http.wire import CANDIDATES, Candidates, FilterAnswer
+from gpuyard.extender.http.wire import CANDIDATES, MAX_BODY, Candidates, FilterAnswer
 from gpuyard.extender.planner.decide.stepping import computed
 from prometheus_client import CollectorRegistry
 
@@ -129,7 +130,7 @@ def serve_echo(pipe: Connection) -> None:
     """Answer with what came."""
     app = http.application()
     app.router.add_post("/echo", echo)
-    asyncio.run(answer(listening(app, 0, "127.0.0.1"), pipe, rest()))
+    asyncio.run(answer(listening(app, 0, "127.0.0.1", bounds=Bounds(request=MAX_BODY)), pipe, rest()))
 
 
 @contextmanager

@@ -144,3 +144,10 @@ def test_a_pod_that_runs_or_is_gated_says_so() -> None:
 def test_where_there_is_no_such_pod_that_is_told() -> None:
     with pytest.raises(Unknown):
         seen("ns/pod/c", pods=(with_meta(WAITS, **meta("d", "ns")),))
+
+
+@pytest.mark.row("X-64", case="told")
+def test_whoever_may_look_at_one_namespace_only_is_told_that_an_annotation_has_no_effect() -> None:
+    found = seen("ns/b", pods=(with_meta(pod("b", 0, namespace="ns", notes={"gpu-memory": "1"}), uid="b"),))
+    assert found.without_effect.startswith("the annotation gpu-memory has no effect")
+    assert found.without_effect in glimpse_of(found, moment(LATER), PLAIN)

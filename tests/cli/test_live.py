@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from gpuyard.cli.live import bare, document, standing
+from gpuyard.cli.live import KINDS, OWNERS, bare, document, standing
+from gpuyard.engine.kube.decode import READ
 
 from tests.cli.cluster import BUILT_IN, PATHS, cluster
 from tests.cli.demo import demo
@@ -21,6 +22,12 @@ def saved(folder: Path, *given: Json, kinds: tuple[str, ...] = tuple(PATHS)) -> 
 
 def names(document: Json) -> list[str]:
     return [f"{thing['kind']} {thing['metadata']['name']}" for thing in document["items"]]
+
+
+@pytest.mark.row("B-52")
+def test_of_a_cluster_all_kinds_are_taken_along_of_which_a_snapshot_is_made() -> None:
+    """The past use of queues is in no cluster: it comes from metrics."""
+    assert {resource.kind for resource in (*KINDS, *OWNERS)} == READ - {"QueueUsage"}
 
 
 def test_every_kind_is_read_page_by_page(tmp_path: Path) -> None:

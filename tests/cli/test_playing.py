@@ -52,7 +52,7 @@ def test_what_is_not_played_is_counted_by_kind() -> None:
 def test_a_pod_keeps_what_decides_about_it() -> None:
     tolerations = [{"key": "nvidia.com/gpu", "operator": "Exists"}]
     given = pod("p", 2, on="node-1", labels={"app": "x"}, notes={"gpu-fraction": "0.5"}, tolerations=tolerations)
-    made = only(given)
+    made = only(with_meta(given, uid="u"))
     assert made["metadata"] == {
         "name": "p",
         "namespace": "default",
@@ -61,6 +61,22 @@ def test_a_pod_keeps_what_decides_about_it() -> None:
     }
     assert (made["spec"]["nodeName"], made["spec"]["tolerations"]) == ("node-1", tolerations)
     assert made["spec"]["containers"][0]["resources"] == container(2)["resources"]
+
+
+def sharing(**more: object) -> Json:
+    """A pod with the annotation for a part of a GPU alone."""
+    return with_meta(pod("p", 0, notes={"gpu-fraction": "0.5"}), **more)
+
+
+@pytest.mark.row("X-64", case="draft")
+def test_a_draft_with_an_annotation_for_a_part_of_a_gpu_requests_it_as_plan_counts_it() -> None:
+    asked = {"gpuyard.io/shared-gpu": "1"}
+    assert only(sharing())["spec"]["containers"][0]["resources"] == {"limits": asked, "requests": asked}
+    assert "containers" not in only(sharing() | {"spec": {}})["spec"]
+
+
+def test_a_pod_of_a_cluster_requests_what_it_requested_there() -> None:
+    assert only(sharing(uid="u"))["spec"]["containers"][0]["resources"] == container(0)["resources"]
 
 
 def test_a_pod_loses_what_only_its_own_cluster_could_fill_in() -> None:

@@ -167,3 +167,19 @@ def test_a_running_pod_says_where_it_runs_and_nothing_of_waiting() -> None:
         f"  Running on node-1 since {MORNING} (240 min 0 s)",
         "  queue team-a",
     ]
+
+
+@pytest.mark.row("X-64", case="told")
+@pytest.mark.parametrize("limit", [4, 0], ids=["with room", "without"])
+def test_a_pod_whose_annotation_has_no_effect_is_told_so_with_the_remedy(limit: int) -> None:
+    raw = with_meta(pod("p", 0, notes={"gpu-fraction": "0.5"}), uid="u")
+    found, page = ask(refused(raw), node(), queue(limit=limit))
+    assert found.without_effect == (
+        "the annotation gpu-fraction has no effect: the pod does not request gpuyard.io/shared-gpu; "
+        "create it anew where the overlay shared-gpus is installed"
+    )
+    assert found.without_effect in page
+
+
+def test_of_a_part_of_a_gpu_that_counts_nothing_of_the_kind_is_told() -> None:
+    assert ask(pod("p", 0, notes={"gpu-fraction": "0.5"}), node(), queue()).found.without_effect == ""

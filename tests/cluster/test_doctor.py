@@ -145,7 +145,8 @@ def test_a_queue_above_its_limit_is_found(yard: Yard) -> None:
 
 
 def test_an_object_that_cannot_be_read_is_found_with_its_field(yard: Yard) -> None:
-    with pod(yard, "odd", queue=TEAM, annotations={"gpu-fraction": "half"}, gpus=0):
+    sharing = {"name": "main", "image": "pause", "resources": {"limits": {"gpuyard.io/shared-gpu": "1"}}}
+    with pod(yard, "odd", queue=TEAM, annotations={"gpu-fraction": "half"}, gpus=0, containers=[sharing]):
         status, seen = one(doctor(yard.cluster), "queues and pods can be read")
     assert (status, "default/odd" in seen, "gpu-fraction" in seen) == ("fail", True, True)
 

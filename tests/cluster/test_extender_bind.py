@@ -15,6 +15,9 @@ pytestmark = pytest.mark.ground("processes")
 NOBODY = "nobody-schedules-this"
 """A scheduler that does not exist: these pods wait until the tests bind them."""
 
+SHARING = [{"name": "main", "image": "pause", "resources": {"limits": {"gpuyard.io/shared-gpu": "1"}}}]
+"""The containers of a pod that shares a GPU, as the overlay `shared-gpus` has them."""
+
 
 def waiting(yard: Yard, name: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - parts of a Pod
     """A pod that only the test binds, as the API server has it."""
@@ -87,12 +90,21 @@ def test_another_pod_of_the_same_name_is_not_bound(yard: Yard) -> None:
 
 def test_parts_of_a_gpu_say_which_gpu_they_share(unscheduled: Yard) -> None:
     yard, queue = unscheduled, unscheduled.queue("team")
-    yard.submit("a", "b", queue=queue, gpus=0, annotations={"gpu-fraction": "0.5"})
+    yard.submit("a", "b", queue=queue, gpus=0, annotations={"gpu-fraction": "0.5"}, containers=SHARING)
     for name, pod in yard.pods().items():
         yard.until(partial(passes, yard, pod), 15, f"{name} may go")
         assert bind(yard, pod, "node-3") == ""
     labels = {pod["metadata"]["labels"].get("runai-gpu-group") for pod in yard.pods().values()}
     assert labels == {"gpu-0"}
+
+
+@pytest.mark.row("X-64", case="live")
+def test_pods_that_run_with_the_annotation_alone_leave_their_queue_and_their_nodes_to_others(yard: Yard) -> None:
+    queue = yard.queue("team", limit=1)
+    yard.submit("a", "b", queue=queue, gpus=0, annotations={"gpu-fraction": "1"})
+    yard.until(lambda: yard.placed() == {"a", "b"}, 30, "kube-scheduler starts them without asking")
+    yard.submit("real", queue=queue)
+    yard.until(lambda: "real" in yard.placed(), 30, "the only GPU of the queue is free")
 
 
 def passes(yard: Yard, pod: dict[str, Any]) -> bool:

@@ -84,7 +84,11 @@ def waiting(owners: list[Json], runtime_class: str) -> Json:
         },
         "spec": {
             "containers": [
-                container("a", {"cpu": "0.1", "memory": "1.5Gi"}, {"nvidia.com/gpu": "1", "memory": "129e8"}),
+                container(
+                    "a",
+                    {"cpu": "0.1", "memory": "1.5Gi"},
+                    {"nvidia.com/gpu": "1", "gpuyard.io/shared-gpu": "1", "memory": "129e8"},
+                ),
                 container("b", {"cpu": "1500m", "ephemeral-storage": "1e3"}, {}),
                 {"name": "c", "image": "none"},
             ],

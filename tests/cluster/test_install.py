@@ -66,7 +66,7 @@ def get(cluster: Cluster, *what: str) -> Any:  # noqa: ANN401 - whatever kubectl
 
 
 def uninstall(cluster: Cluster, *arguments: str) -> str:
-    return gpuyard(cluster, "uninstall", *arguments)
+    return gpuyard(cluster, "uninstall", "--yes", *arguments)
 
 
 def gpuyard(cluster: Cluster, *arguments: str, code: int = 0) -> str:
@@ -223,7 +223,7 @@ def test_bare_pods_are_moved_once_the_document_is_followed(installed: Cluster, t
     with pytest.raises(SandboxError):
         installed.kubectl(*may)
     section = "What an intruder in the extender's pod could do"
-    [settings] = [block for block in blocks(DOCS / "security.md") if block.file == "move.yaml"]
+    [settings] = [block for block in blocks(DOCS / "security.md") if block.file == "moving.yaml"]
     (tmp_path / settings.file).write_text(settings.text)
     for line in typed_in(DOCS / "security.md", section):
         here = line.replace("manifests/", f"{MANIFESTS}/").replace(settings.file, str(tmp_path / settings.file))
@@ -268,6 +268,61 @@ def test_all_other_pods_stay_as_they_are(shared: Cluster) -> None:
     assert asked_for(shared, {"note": "gpu-fraction"}) == {"limits": {}, "requests": {}}
     named = {SHARED: "2"}
     assert asked_for(shared, {"gpu-fraction": "0.5"}, **named) == {"limits": named, "requests": named}
+
+
+SHARING = "shares"
+"""A pod that was created with the annotation."""
+
+
+@pytest.fixture
+def sharing(shared: Cluster) -> Iterator[Cluster]:
+    """The same with two pods: one shares a GPU, `plain` does not; neither finds a place."""
+    for name, notes in ((SHARING, {"gpu-fraction": "0.5"}), ("plain", {"note": "x"})):
+        meta = {"name": name, "namespace": "default", "annotations": notes}
+        spec = {"containers": [{"name": "a", "image": "x"}], "schedulingGates": [{"name": "example.com/later"}]}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+        shared.kubectl("create", "-f", "-", stdin=json.dumps(pod))
+    eventually(lambda: bool(refusal(shared, "plain", {"gpu-fraction": "0.5"})), within=60)
+    yield shared
+    shared.kubectl("delete", "pod", SHARING, "plain", "--namespace", "default", "--grace-period=0", "--force")
+
+
+def refusal(cluster: Cluster, pod: str, annotations: dict[str, str | None], *more: str) -> str:
+    """Why the API server does not give a pod these annotations; empty: it would."""
+    patch = json.dumps({"metadata": {"annotations": annotations}})
+    change = ("patch", "pod", pod, "--namespace", "default", "--type=merge", "--patch", patch, "--dry-run=server")
+    try:
+        cluster.kubectl(*change, *more)
+    except SandboxError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.row("X-65", case="added")
+@pytest.mark.parametrize("key", ["gpu-fraction", "gpu-memory", "gpu-fraction-num-devices"])
+def test_no_annotation_for_a_part_of_a_gpu_can_be_added_to_a_pod_that_exists(sharing: Cluster, key: str) -> None:
+    assert (
+        f"annotation {key} of pod default/plain may not be added or changed, because the part of a GPU that a pod "
+        "requests is set when the pod is created; delete the pod and create it again"
+    ) in refusal(sharing, "plain", {key: "1"})
+
+
+@pytest.mark.row("X-65", case="changed")
+def test_nor_can_its_value_be_changed(sharing: Cluster) -> None:
+    assert "annotation gpu-fraction of pod default/shares" in refusal(sharing, SHARING, {"gpu-fraction": "1"})
+
+
+@pytest.mark.row("X-65", case="status")
+def test_nor_by_way_of_the_status(sharing: Cluster) -> None:
+    assert "gpu-memory of pod default/plain" in refusal(sharing, "plain", {"gpu-memory": "9"}, "--subresource=status")
+
+
+@pytest.mark.row("X-65", case="other-updates")
+@pytest.mark.parametrize("annotations", [{"note": "y"}, {"gpu-fraction": "0.5", "note": "y"}, {"gpu-fraction": None}])
+def test_other_updates_of_a_pod_with_such_an_annotation_are_accepted(
+    sharing: Cluster, annotations: dict[str, str | None]
+) -> None:
+    assert refusal(sharing, SHARING, annotations) == ""
 
 
 # --- uninstall; each goes on where the one before has ended ---
@@ -362,7 +417,7 @@ def removed(used: Cluster) -> dict[str, list[str]]:
     replace_what_is_kept(used, "red-train-3", begin_a_move(used, "red-train-3"))
     keep(used, "no-pod", {"no": "metadata"})
     begin_a_move(used, "red-train-2")
-    return json.loads(gpuyard(used, "uninstall", "-o", "json", code=1))  # type: ignore[no-any-return]
+    return json.loads(gpuyard(used, "uninstall", "--yes", "-o", "json", code=1))  # type: ignore[no-any-return]
 
 
 @pytest.mark.row("X-76", case="replaced")
@@ -398,6 +453,22 @@ def test_what_somebody_keeps_in_our_namespace_stays_and_so_do_queues_with_their_
     notes = get(used, "pod", "red-train-1", "-n", "quickstart")["metadata"]["annotations"]
     assert "gpuyard.io/poke" not in notes
     assert notes["theirs"] == "yes"
+
+
+@pytest.mark.row("P-04", case="dry-run")
+def test_a_dry_run_lists_what_would_go_and_removes_nothing(used: Cluster) -> None:
+    there = everything(used)
+    said = gpuyard(used, "uninstall", "--dry-run")
+    assert said.startswith(f"gpuyard on {used.api_url} (")
+    assert "  CustomResourceDefinition queues.scheduling.run.ai\n" in said
+    assert everything(used) == there
+
+
+@pytest.mark.row("P-04", case="asked")
+def test_without_a_terminal_and_without_yes_nothing_is_removed(used: Cluster) -> None:
+    there = everything(used)
+    gpuyard(used, "uninstall", code=2)
+    assert everything(used) == there
 
 
 def test_once_nobody_needs_them_crds_and_namespace_go_too(used: Cluster, before: set[str]) -> None:

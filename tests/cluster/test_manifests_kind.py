@@ -96,7 +96,7 @@ class Yard:
         self.kubectl("patch", "queues.scheduling.run.ai", queue, "--type=merge", "--patch", bounds)
 
     def uninstall(self, *arguments: str, code: int = 0) -> str:
-        return self.gpuyard("uninstall", *arguments, code=code)
+        return self.gpuyard("uninstall", "--yes", *arguments, code=code)
 
     def gpuyard(self, *arguments: str, code: int = 0) -> str:
         command = [sys.executable, "-m", "gpuyard.cli", *arguments, f"--kubeconfig={self.cluster.kubeconfig}"]

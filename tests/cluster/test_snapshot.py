@@ -150,8 +150,11 @@ def test_a_cluster_that_is_no_sandbox_is_left_alone(other: Cluster, saved: Path)
     other.kubectl("create", "-f", "-", stdin=json.dumps(OTHERS))
     try:
         said = gpuyard(other, "snapshot", "load", str(saved), code=2)
-        assert "this is no sandbox: node of-somebody-else is not played by one; --anyway loads it" in said
-        gpuyard(other, "snapshot", "load", "--anyway", str(saved))
+        assert (
+            "this cluster is not a sandbox: node of-somebody-else is not made by one; --force loads the snapshot"
+            in said
+        )
+        gpuyard(other, "snapshot", "load", "--force", str(saved))
     finally:
         other.kubectl("delete", "node", "of-somebody-else")
 

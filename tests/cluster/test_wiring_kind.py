@@ -143,7 +143,7 @@ def holds_the_queue(yard: Yard, scheduler: str) -> None:
 def goes(yard: Yard) -> None:
     """Uninstalled, nothing is left, Jobs and their pods included."""
     yard.kubectl("delete", "queues.scheduling.run.ai", "--all")
-    yard.gpuyard("uninstall", "extender")
+    yard.gpuyard("uninstall", "--yes", "extender")
     eventually(lambda: everything(yard.cluster) == yard.before)
 
 
@@ -284,7 +284,7 @@ def test_the_mock_without_daemon_sets_comes_up_and_gives_gpus_to_a_played_node(y
         yard.kubectl("-n", MOCK, "rollout", "status", f"deployment/gpuyard-{each}", f"--timeout={UP_WITHIN}s")
     eventually(lambda: status(yard, played).get("allocatable", {}).get(GPU) == GPUS)
     eventually(lambda: yard.get("node", played)["metadata"]["labels"].get(f"{GPU}.count") == GPUS)
-    yard.gpuyard("uninstall", "mock")
+    yard.gpuyard("uninstall", "--yes", "mock")
     assert GPU not in status(yard, played).get("capacity", {})
 
 

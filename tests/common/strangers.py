@@ -16,7 +16,8 @@ MALFORMED = {
     "chunks that are none": b"POST /metrics HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nsecret\r\n",
     "an unknown expectation": b"GET /metrics HTTP/1.1\r\nHost: x\r\nExpect: secret\xff\r\n\r\n",
     "a body that is not compressed as it says": (
-        b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nContent-Length: 6\r\n\r\nsecret"
+        b"POST /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+        b"Content-Encoding: gzip\r\nContent-Length: 6\r\n\r\nsecret"
     ),
 }
 

@@ -65,8 +65,13 @@ def group(name: str, minimum: int, queue: str) -> Json:
     return {"kind": "PodGroup", "metadata": meta(name, "ns"), "spec": {"minMember": minimum, "queue": queue}}
 
 
-def container(gpus: int) -> Json:
-    return {"resources": {"limits": {"nvidia.com/gpu": str(gpus)}} if gpus else {}}
+PARTS = frozenset({"gpu-fraction", "gpu-memory", "gpu-fraction-num-devices"})
+
+
+def container(gpus: int, *, shared: bool = False) -> Json:
+    limits = {"nvidia.com/gpu": str(gpus)} if gpus else {}
+    limits |= {"gpuyard.io/shared-gpu": "1"} if shared else {}
+    return {"resources": {"limits": limits} if limits else {}}
 
 
 def pod(
@@ -77,6 +82,7 @@ def pod(
     *,
     phase: str = "",
     fixed: bool = False,
+    shared: bool = True,
     init: int = 0,
     verdict: str | None = None,
     labels: dict[str, str] | None = None,
@@ -85,7 +91,11 @@ def pod(
     created: str = "2026-01-01T00:00:00Z",
     **spec: object,
 ) -> Json:
-    """A pod; `on` a node it runs there, `fixed` is not preemptible, `init` GPUs are asked for by an init container."""
+    """A pod; `on` a node it runs there, `fixed` is not preemptible, `init` GPUs are asked for by an init container.
+
+    With annotations for a part of a GPU it requests the `shared` GPU, as the overlay shared-gpus has it.
+    """
+    by_annotation = not PARTS.isdisjoint(annotations or {})
     marks = {"kai.scheduler/queue": queue} if queue else {}
     if fixed:
         marks["kai.scheduler/preemptibility"] = "non-preemptible"
@@ -100,7 +110,7 @@ def pod(
             creationTimestamp=created,
         ),
         "spec": {
-            "containers": [container(gpus)],
+            "containers": [container(gpus, shared=shared and by_annotation)],
             "initContainers": [container(init)] if init else [],
             "nodeName": on,
             **spec,

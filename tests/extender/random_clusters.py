@@ -5,12 +5,13 @@ there: earlier versions, deletions and new objects of the same name, and objects
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from random import Random
 from typing import TypeVar
 
 import msgspec
 
-from tests.extender.builders import Json, container, meta, node, queue, topology
+from tests.extender.builders import PARTS, Json, container, meta, node, queue, topology
 
 A = TypeVar("A")
 
@@ -20,6 +21,8 @@ GROUPS = ("g", "flat", "parts", "rest", "p1", "train")
 """Names of PodGroups; some are also the names of pods and owners."""
 CLASSES = {"mine": 60, "high": 130, "train": 55}
 MEMORIES = ("16384", "81920", "")
+DEVICES = ("one", "two")
+RESERVED = "kai-resource-reservation"
 OWNERS = ("train", "lws", "ray", "batch")
 LWS = "leaderworkerset.sigs.k8s.io"
 
@@ -53,15 +56,19 @@ STATES = (*WAITING, "bound", "running", "terminating", "ended", "deleted-unplace
 class RandomCluster:
     """A cluster with the histories of its objects."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, kai: bool = False) -> None:
         self._chance = Random(seed)
+        self._sharing = Random(seed)
+        """Which pods really share GPUs; apart, so that a seed gives the cluster that it gave before."""
+        self._kai = kai
+        """Whether KAI places pods, too."""
         self.default_queues = [self._chance.choice(("", "", "team-a")) for _ in range(2)]
         """The setting at first and in the end."""
         self.faulty = self.happens(0.3)
         """Whether some objects say what cannot be read: a file of them is refused."""
         self._nodes = [f"n{n}" for n in range(self._chance.randint(1, 3))]
         self._places = [*self._nodes, "gone"] if self.faulty else self._nodes
-        self.histories = [*map(self._history, self._identities())]
+        self.histories = [*map(self._history, self._identities()), *self._reservations()]
         self.objects = [found for history in self.histories if (found := history[-1]["now"]) is not None]
 
     def events(self) -> Iterator[Json]:
@@ -108,6 +115,22 @@ class RandomCluster:
             renewed = version | {"metadata": version["metadata"] | {"uid": f"uid-{of[2]}-{_deaths(events)}"}}
             events += [{"kind": kind, "key": of, "now": renewed}] * self._chance.choice((1, 1, 1, 2))
         return events if stays else [*events, {"kind": kind, "key": of, "now": None}]
+
+    def _reservations(self) -> Iterator[list[Json]]:
+        """The histories of KAI's reservation pods."""
+        for node_name, group in product(self._nodes if self._kai else (), DEVICES):
+            name = f"{group}-{node_name}"
+            labels = {"runai-gpu-group": group}
+            made = {
+                "kind": "Pod",
+                "metadata": meta(name, RESERVED, labels=labels, creationTimestamp="2026-01-01T00:00:00Z"),
+                "spec": {"containers": [container(1)], "nodeName": node_name},
+            }
+            status = [{"status": _status(state, self._sharing)} for state in ("bound", "running", "ended")]
+            states = [made | one for one in status[: self._sharing.randint(1, 3)]] + [None] * self._sharing.randint(
+                0, 1
+            )
+            yield [{"kind": "Pod", "key": ("Pod", RESERVED, name), "now": now} for now in states]
 
     def _early_state(self) -> str:
         return self._chance.choice(WAITING)
@@ -209,9 +232,14 @@ class RandomCluster:
         named = meta(name, namespace, labels=labels, annotations=notes)
         if namespace == "ns" and (owner := self._owner_reference(labels)):
             named["ownerReferences"] = [owner]
-        spec: Json = {"containers": [container(gpus)]} | self._rank()
+        # Now and then nobody has given the pod the resource without which its annotations have no effect.
+        shared = not PARTS.isdisjoint(notes) and self._sharing.random() < 0.7
+        spec: Json = {"containers": [container(gpus, shared=shared)]} | self._rank()
         if self.happens(0.1):
             spec["schedulerName"] = self._chance.choice(("kai-scheduler", "other-scheduler"))
+        if self._kai and not shared:
+            spec["schedulerName"] = "kai-scheduler"
+            labels["runai-gpu-group"] = self._sharing.choice(DEVICES)
         if state not in (*WAITING, "deleted-unplaced"):
             spec["nodeName"] = self._chance.choice(self._places)
         if state == "gated":
@@ -235,7 +263,7 @@ class RandomCluster:
         if self.happens(0.2):
             some["kai.scheduler/task-priority"] = self._chance.choice(("1", "5"))
         if self.happens(0.2):
-            some["runai-gpu-group"] = self._chance.choice(("one", "two"))
+            some["runai-gpu-group"] = self._chance.choice(DEVICES)
         if self.happens(0.1):
             some["priorityClassName"] = self._chance.choice(("build", "inference"))
         return some | (self._chance.choice(WRONG_LABELS) if self.faulty and self.happens(0.3) else {})

@@ -85,3 +85,7 @@ def test_in_a_long_line_who_goes_before_none_of_the_next_turns_goes_last(monkeyp
     assert goes(of, "alone", alone=1) == 2
     monkeypatch.setattr("gpuyard.extender.precedence.queue_turns.FAR", 2)
     assert goes(of, "alone", alone=1) is None
+
+
+def test_turns_of_a_queue_itself_are_passed_over_by_one_that_is_below_it_since() -> None:
+    assert goes(course("left"), "a") is None

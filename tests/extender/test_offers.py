@@ -6,7 +6,7 @@ import tracemalloc
 import pytest
 from gpuyard.engine.model import Node, Pod, Shape
 from gpuyard.extender.ledger import Ledger
-from gpuyard.extender.ledger.offers import Offers
+from gpuyard.extender.ledger.offers import Offers, among
 
 NODES = 5000
 EVER = float("-inf")
@@ -101,3 +101,18 @@ def test_a_single_list_above_the_bound_is_kept() -> None:
     offers = Offers(most=10)
     offers.put(pod("a"), named(20), 0)
     assert len(offers.since(pod("a"), 0) or ()) == 20
+
+
+def test_an_offer_of_all_nodes_is_kept_as_the_set_that_there_is_of_them() -> None:
+    known = frozenset(named(3))
+    assert among(known, named(3)) is known
+    ledger = Ledger()
+    ledger.put_nodes(Node(name=name) for name in named(3))
+    ledger.offer(pod("a"), named(3), 0)
+    assert ledger.offered(pod("a"), 0) is ledger.snapshot.fleet.names
+
+
+@pytest.mark.parametrize("offered", [named(2), ["invented", *named(2)], [*named(3), "invented"]])
+def test_of_an_offer_of_other_nodes_the_known_ones_are_kept(offered: list[str]) -> None:
+    known = frozenset(named(3))
+    assert among(known, offered) == known.intersection(offered)

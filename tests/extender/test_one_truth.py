@@ -169,9 +169,9 @@ def snapshot_of_file(cluster: RandomCluster, settings: Settings) -> Snapshot:
     return Lenient(harvest(*cluster.objects).found, settings, None).reading().snapshot
 
 
-def differences(seed: int) -> list[str]:
+def differences(seed: int, *, kai: bool = False) -> list[str]:
     """What the watches and a file say of a cluster that is not the same, a line each."""
-    cluster = RandomCluster(seed)
+    cluster = RandomCluster(seed, kai=kai)
     bench = Bench(config=ExtenderConfig(default_queue=cluster.default_queues[-1]))
     Watches(bench, cluster).play()
     bench.ledger.expire(float("inf"))
@@ -201,3 +201,9 @@ def test_a_cluster_that_once_differed_is_the_same_live_and_from_a_file(seed: int
 @pytest.mark.parametrize("seeds", [SLICE, SOAK], ids=["slice", "soak"])
 def test_any_sequence_of_events_gives_the_snapshot_of_a_file_of_the_final_objects(seeds: range) -> None:
     assert not {seed: found for seed in seeds if (found := differences(seed))}
+
+
+@pytest.mark.chance
+@pytest.mark.row("X-64", case="one-truth")
+def test_parts_of_gpus_beside_the_reservation_pods_of_kai_count_alike_whatever_is_seen_first() -> None:
+    assert not {seed: found for seed in range(120) if (found := differences(seed, kai=True))}

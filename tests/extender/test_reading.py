@@ -34,7 +34,7 @@ NAMES = st.sampled_from(["a", "b.example.com/c", "gpu-fraction", "pod-group-name
 TEXTS = st.sampled_from(["a", "team-b", "<&>", "ü — ✓", "\u2028", 'say "no"\n'])
 TIMES = st.integers(0, 2**33).map(lambda at: strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(at)))
 AMOUNTS = st.dictionaries(
-    st.sampled_from(["nvidia.com/gpu", "cpu", "memory", "ephemeral-storage"]),
+    st.sampled_from(["nvidia.com/gpu", "gpuyard.io/shared-gpu", "cpu", "memory", "ephemeral-storage"]),
     st.sampled_from(["0", "1", "100m", "1500u", "3Gi", "1e3", "128974848", "12500m"]),
     min_size=1,
 )

@@ -183,8 +183,10 @@ def test_a_running_pod_counts_in_the_queue_in_which_it_was_started(queue: str) -
 @pytest.mark.parametrize("fraction", ["0.001", "NaN", None])
 def test_a_running_part_of_a_gpu_counts_as_much_as_when_it_was_started(fraction: str | None) -> None:
     of = settled(pod("p", "team", 0, on="n1", annotations={"gpu-fraction": "0.5"}))
-    notes = {"gpu-fraction": fraction} if fraction else {}
-    assert of.put_pod(typed(pod("p", "team", 0, on="n1", annotations=notes))).pod.shape.fraction == 500
+    seen = pod("p", "team", 0, on="n1", annotations={"gpu-fraction": fraction or "0.5"})
+    if not fraction:
+        seen["metadata"]["annotations"] = {}
+    assert of.put_pod(typed(seen)).pod.shape.fraction == 500
     assert of.altered == {"ns/p": ("gpu-fraction",)}
 
 
@@ -335,3 +337,18 @@ def test_a_running_pod_stays_in_its_workload_whatever_its_owner_says_later() -> 
     job["metadata"] |= {"annotations": {"kai.scheduler/batch-min-member": "2"}}
     of.put_owner("Job", "ns/job", msgspec.json.decode(msgspec.json.encode(job), type=PodOwner))
     assert [queue_of(of.sight(typed(one))) for one in pods] == ["big", "small"]
+
+
+def test_a_pod_without_gpus_that_ends_leaves_its_workload_to_those_that_have_nodes() -> None:
+    owner = [{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "j", "controller": True}]
+
+    def of_job(name: str, gpus: int, rank: str, **more: str) -> Json:
+        made = pod(name, "", gpus, on="n1", priorityClassName=rank, annotations={"pod-group-name": "j"}, **more)  # type: ignore[arg-type]
+        return made | {"metadata": made["metadata"] | {"ownerReferences": owner}}
+
+    of = translator()
+    of.put_pod(typed(of_job("a", 0, "inference")))
+    of.put_pod(typed(of_job("b", 1, "train")))
+    of.take_stirred()
+    of.put_pod(typed(of_job("a", 0, "inference", phase="Succeeded")))
+    assert [one.priority for one in of.take_stirred()] == [50]

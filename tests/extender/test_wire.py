@@ -7,12 +7,12 @@ from itertools import islice
 from typing import Any
 
 import pytest
-from gpuyard.common.http import MAX_BODY
 from gpuyard.engine.explain.sentences import LONGEST_SENTENCE, LONGEST_TEXT
 from gpuyard.extender.http import wire
 from gpuyard.extender.http.wire import (
     BINDING,
     CANDIDATES,
+    MAX_BODY,
     MOST_NAMES,
     PREEMPTION,
     FilterAnswer,

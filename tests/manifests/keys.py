@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import msgspec
-from gpuyard.engine.kube import gangs, objects, pods, workloads
+from gpuyard.engine.kube import gangs, objects, parts, pods, workloads
 
 NO_LABELS = {pods.GPU_RESOURCE, gangs.DEFAULT_PART, gangs.LWS}
 """A resource, the name of a sub-group, a kind."""
@@ -13,7 +13,7 @@ LABELS = {
     for module in (gangs, pods, workloads)
     for name, value in vars(module).items()
     if name.isupper() and isinstance(value, str) and value not in NO_LABELS
-} | {key for key, _ in pods.LEADERS}
+} | {parts.GPU_GROUP, *(key for key, _ in pods.LEADERS)}
 """The labels that are read of pods."""
 
 DISPLAY_NAME = "gpuyard.io/display-name"

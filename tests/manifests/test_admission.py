@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 from gpuyard.engine.kube.objects import Notes
+from gpuyard.engine.kube.parts import GPU_GROUP
 from gpuyard.engine.kube.placed import FIXED_LABELS, FIXED_NOTES
-from gpuyard.engine.kube.pods import GPU_GROUP
 from gpuyard.engine.kube.workloads import CLASSES
 from gpuyard.sandbox.rendering import MANIFESTS
 from msgspec.structs import fields
@@ -66,6 +66,28 @@ def test_every_policy_is_bound_and_denies() -> None:
     policies = {name for kind, name in made if kind == "ValidatingAdmissionPolicy"}
     bindings = {name: one["spec"] for (kind, name), one in made.items() if kind == "ValidatingAdmissionPolicyBinding"}
     assert bindings == {name: {"policyName": name, "validationActions": ["Deny"]} for name in policies}
+
+
+SHARING = MANIFESTS / "overlays" / "shared-gpus" / "admission.yaml"
+
+
+@pytest.mark.row("X-65", case="listed")
+def test_both_policies_for_shared_gpus_name_each_annotation_by_which_the_engine_reads_a_part_of_a_gpu() -> None:
+    found = {one["kind"]: one for one in yaml.safe_load_all(SHARING.read_text())}
+    keys = {one.encode_name for one in fields(Notes) if one.encode_name.startswith("gpu-")}
+    [condition] = [
+        one["expression"]
+        for one in found["MutatingAdmissionPolicy"]["spec"]["matchConditions"]
+        if one["name"] == "asks-for-a-part-by-annotation"
+    ]
+    [annotations] = [
+        one["expression"]
+        for one in found["ValidatingAdmissionPolicy"]["spec"]["variables"]
+        if one["name"] == "annotations"
+    ]
+    assert set(yaml.safe_load(annotations)) == keys
+    assert {key for key in keys if f"'{key}'" in condition} == keys
+    assert found["ValidatingAdmissionPolicyBinding"]["spec"]["validationActions"] == ["Deny"]
 
 
 # --- rights ---

@@ -41,8 +41,8 @@ def _remedy(error: KubeError) -> str:
 
 def reaching(command: Callable[..., Any]) -> Callable[..., Any]:
     """A command with the options that say which cluster is meant."""
-    context = click.option("--context", default="", metavar="NAME", help="The context in it.")
-    kubeconfig = "How to reach the cluster (default: as kubectl)."
+    context = click.option("--context", default="", metavar="NAME", help="The context in the kubeconfig.")
+    kubeconfig = "The kubeconfig of the cluster (default: as kubectl)."
     return click.option("--kubeconfig", default="", metavar="FILE", help=kubeconfig)(context(command))
 
 

@@ -13,13 +13,13 @@ from gpuyard.common.kube.client import Client
 
 @click.group(invoke_without_command=True)
 @click.option("-n", "--namespace", default="gpuyard", show_default=True, help="The namespace of the extender.")
-@click.option("--renew", is_flag=True, help="Make both certificates anew, also if they are good for long.")
+@click.option("--renew", is_flag=True, help="Issue both certificates again, even if they are valid for long.")
 @click.option(
     "--save",
     "folder",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="FOLDER",
-    help="Also put kube-scheduler's files there: tls.crt, tls.key, ca.crt.",
+    help="Also write kube-scheduler's files to FOLDER: tls.crt, tls.key, ca.crt.",
 )
 @formatted
 @reaching
@@ -35,10 +35,11 @@ def certificates(  # noqa: PLR0913, PLR0917 - the options of the command
     *,
     renew: bool,
 ) -> None:
-    """Make and renew what kube-scheduler and the extender know each other by.
+    """Create and renew the mTLS certificates of kube-scheduler and the extender.
 
-    Three Secrets: an authority that signs nothing else, a certificate of the extender, one of kube-scheduler. What is
-    good for more than 30 days stays. It may be repeated at any time; nobody has to be restarted.
+    They are kept in three Secrets: a certificate authority that signs nothing else, the extender's certificate, and
+    kube-scheduler's. Certificates that are valid for more than 30 days stay. The command may be repeated at any time;
+    nothing has to be restarted.
     """
     if asked.invoked_subcommand:
         return
@@ -62,24 +63,24 @@ def certificates(  # noqa: PLR0913, PLR0917 - the options of the command
 
 @certificates.command("token")
 @click.option("-n", "--namespace", default="gpuyard", show_default=True, help="The namespace of the extender.")
-@click.option("--rotate", is_flag=True, help="Make a new one; the one before is still accepted.")
+@click.option("--rotate", is_flag=True, help="Create a new token; the one before stays valid.")
 @click.option(
     "--save",
     "folder",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="FOLDER",
-    help="Also put kube-scheduler's configuration with it there: config.yaml. Of one that is there the rest stays.",
+    help="Also write kube-scheduler's configuration to FOLDER/config.yaml; other settings in it stay.",
 )
-@click.option("--offline", is_flag=True, help="Ask no cluster: put the Secret into FOLDER, too, as secret.yaml.")
+@click.option("--offline", is_flag=True, help="Contact no cluster: write the Secret to FOLDER/secret.yaml, too.")
 @formatted
 @reaching
 def certificates_token(  # noqa: PLR0913 - the options of the command
     namespace: str, folder: Path | None, kubeconfig: str, context: str, output: str, *, rotate: bool, offline: bool
 ) -> None:
-    """Make the token by which the extender knows kube-scheduler.
+    """Create the token that kube-scheduler shows to the extender.
 
-    It is kept in a Secret, and in the address in kube-scheduler's configuration, which kube-scheduler reads when it
-    starts. It may be repeated at any time: a token that is there stays, unless --rotate asks for a new one.
+    The token is kept in a Secret, and in the address in kube-scheduler's configuration, which kube-scheduler reads
+    when it starts. The command may be repeated at any time: an existing token stays, unless --rotate replaces it.
     """
     say = Teller(output)
 

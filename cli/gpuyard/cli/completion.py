@@ -8,7 +8,7 @@ from click.shell_completion import get_completion_class
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print what makes a shell complete the words of gpuyard: `eval "$(gpuyard completion bash)"`."""
+    """Print the shell completion script: `eval "$(gpuyard completion bash)"`."""
     made = get_completion_class(shell)
     if made is None:
         raise click.UsageError(f"no completion for {shell}")

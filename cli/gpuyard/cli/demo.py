@@ -11,12 +11,16 @@ from gpuyard.sandbox.demo import DEFAULT, act
 @click.option(
     "--ground",
     type=click.Choice(["processes", "kind"]),
-    help="What it is made of [default: processes; with --down: wherever it is].",
+    help="The ground to run on [default: processes; with --down: each].",
 )
 @click.option(
-    "--name", default=DEFAULT, show_default=True, callback=checked_name, help="Several demos run side by side."
+    "--name",
+    default=DEFAULT,
+    show_default=True,
+    callback=checked_name,
+    help="The name of the demo; several can run side by side.",
 )
-@click.option("--down", is_flag=True, help="End the demo and leave nothing behind.")
+@click.option("--down", is_flag=True, help="Stop the demo and remove everything that it started.")
 @formatted
 def demo(ground: str | None, name: str, output: str, *, down: bool) -> None:
     """Jobs get mock GPUs by queue, on a real control plane; see who runs, who moves, who waits, and why.

@@ -49,17 +49,17 @@ CHECKS: Mapping[str, Check] = {
 
 
 @click.group(invoke_without_command=True)
-@click.option("--extender", default="", metavar="URL", help="Its probes, where it runs as no pod.")
-@click.option("--prometheus", default="", metavar="URL", help="Ask this Prometheus whether it has the metrics.")
+@click.option("--extender", default="", metavar="URL", help="Health URL of an extender outside the cluster.")
+@click.option("--prometheus", default="", metavar="URL", help="Check that this Prometheus has gpuyard's metrics.")
 @formatted
 @reaching
 @click.pass_context
 def doctor(asked: click.Context, /, kubeconfig: str, context: str, output: str, **urls: str) -> None:
-    """Find what is wrong with gpuyard in a cluster: 0 if all is well, 1 if something was found.
+    """Find what is wrong with gpuyard in a cluster. The exit code is 0 if all is well, 1 if something was found.
 
-    It looks whether an extender answers, and kube-scheduler alone, at its settings, rights, CRDs, queues and metrics,
-    at pods that were changed while they ran, at the mock, at the GPUs of nodes, and at what a mock has left there. It
-    changes nothing.
+    The command checks that an extender answers kube-scheduler and nobody else; its settings, rights, CRDs, queues and
+    metrics; pods that were changed while they ran; the mock; the GPUs of nodes, and what a removed mock has left on
+    them. It changes nothing.
     """
     if asked.invoked_subcommand:
         return

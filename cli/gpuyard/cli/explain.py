@@ -20,15 +20,15 @@ _POD = ("", "pod", "pods", "po")
 
 @click.command()
 @click.argument("thing", metavar="KIND/NAME")
-@click.option("-n", "--namespace", default="", help="Where it is (default: as kubectl).")
+@click.option("-n", "--namespace", default="", help="The namespace of the object (default: as kubectl).")
 @formatted
 @reaching
 def explain(kubeconfig: str, context: str, thing: str, namespace: str, output: str) -> None:
-    """Why a pod waits, since when and for what, kube-scheduler's own last word, and what would help.
+    """Show why a pod waits, since when, kube-scheduler's last message, and what would help.
 
     KIND/NAME is pod/NAME, or job/NAME, deployment/NAME, ...: of its pods the first one that waits. What would help was
-    tried on the cluster as it is: with that change and no other the pod runs. Who may look at the namespace only is
-    told what the pod and its Events say.
+    tried on a copy of the cluster: with that change and no other the pod runs. With namespace-only access, only the
+    pod and its Events are shown.
     """
     kind, name = kind_and_name(thing)
     named = f"{POD if kind in _POD else kind}/{name}"

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 from gpuyard.cli.asked import meant
-from gpuyard.cli.situation import Heard, Situation, Word, last_word
+from gpuyard.cli.situation import Heard, Situation, Word, last_word, part_without_effect
 from gpuyard.common.kube.client import Client, Json, Selector
 from gpuyard.common.kube.errors import ApiError
 from gpuyard.common.kube.events import reporter
@@ -91,6 +91,7 @@ def _situation(key: str, pod: Json, said: Json, now: int) -> Situation:
         since=word.since if word else pod["metadata"].get("creationTimestamp") or "",
         reason=holds.reason if holds else "",
         message=holds.message if holds else "",
+        without_effect=part_without_effect(pod),
         waits_for=[],
         kube_scheduler=word,
         heard=heard,

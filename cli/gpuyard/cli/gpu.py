@@ -43,7 +43,7 @@ _Loader.yaml_constructors = {
 
 
 class Cluster(NamedTuple):
-    """Where the topology is."""
+    """The namespace of the topology."""
 
     kubeconfig: str
     context: str
@@ -53,9 +53,11 @@ class Cluster(NamedTuple):
 def in_cluster(command: Callable[Concatenate[Cluster, P], None]) -> Callable[..., None]:
     """A command with the options that say where the topology is."""
 
-    @click.option("--kubeconfig", default="", metavar="FILE", help="How to reach the cluster (default: as kubectl).")
-    @click.option("--context", default="", metavar="NAME", help="The context in it.")
-    @click.option("-n", "--namespace", default=NAMESPACE, show_default=True, help="Where the topology is.")
+    @click.option(
+        "--kubeconfig", default="", metavar="FILE", help="The kubeconfig of the cluster (default: as kubectl)."
+    )
+    @click.option("--context", default="", metavar="NAME", help="The context in the kubeconfig.")
+    @click.option("-n", "--namespace", default=NAMESPACE, show_default=True, help="The namespace of the topology.")
     @wraps(command)
     def called(kubeconfig: str, context: str, namespace: str, *args: P.args, **kwargs: P.kwargs) -> None:
         command(Cluster(kubeconfig, context, namespace), *args, **kwargs)
@@ -72,7 +74,7 @@ def _asking(work: Callable[[Client], Awaitable[T]], cluster: Cluster) -> T:
 
 @click.group()
 def gpu() -> None:
-    """See and change the mock GPUs of a cluster."""
+    """Show and change the mock GPUs of a cluster."""
 
 
 @gpu.command("list")
@@ -137,7 +139,11 @@ def pair(text: str) -> tuple[str, object]:
 @gpu.command()
 @click.argument("places", nargs=-1, required=True, metavar="PLACE...")
 @click.option(
-    "--xid", type=click.IntRange(min=0), default=FALLEN_OFF_THE_BUS, show_default=True, help="In the metrics; 0: none."
+    "--xid",
+    type=click.IntRange(min=0),
+    default=FALLEN_OFF_THE_BUS,
+    show_default=True,
+    help="The XID error to report; 0: none.",
 )
 @formatted
 @in_cluster

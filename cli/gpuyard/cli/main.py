@@ -16,20 +16,23 @@ class Part(NamedTuple):
 
 
 PARTS: Mapping[str, Part] = {
-    "plan": Part("gpuyard.cli.plan:plan", "What the decision engine would do with a snapshot of a cluster."),
-    "explain": Part("gpuyard.cli.explain:explain", "Why a pod of the cluster waits, since when, and what would help."),
-    "top": Part("gpuyard.cli.top:top", "Queues, nodes and pods of the cluster: who has how many GPUs, who waits."),
-    "snapshot": Part("gpuyard.cli.snapshot:snapshot", "Keep what `gpuyard plan -f` reads of a cluster."),
-    "gpu": Part("gpuyard.cli.gpu:gpu", "See and change the mock GPUs of a cluster."),
-    "sandbox": Part("gpuyard.sandbox.cli:sandbox", "A real Kubernetes to try and test on, with mock GPU nodes."),
-    "demo": Part("gpuyard.cli.demo:demo", "Queues at work on a real control plane with mock GPUs, told as it happens."),
-    "doctor": Part("gpuyard.cli.doctor:doctor", "What is wrong with gpuyard in a cluster, and what helps."),
-    "certificates": Part(
-        "gpuyard.cli.certificates:certificates", "What kube-scheduler and the extender know each other by."
+    "plan": Part("gpuyard.cli.plan:plan", "Show what the decision engine would do with a snapshot of a cluster."),
+    "explain": Part("gpuyard.cli.explain:explain", "Show why a pod waits, since when, and what would help."),
+    "top": Part("gpuyard.cli.top:top", "Show queues, nodes and pods: GPUs in use, and pods that wait."),
+    "snapshot": Part(
+        "gpuyard.cli.snapshot:snapshot", "Save what decides about a cluster's pods; load it into a sandbox."
     ),
-    "uninstall": Part("gpuyard.cli.uninstall:uninstall", "Take gpuyard out of a cluster, and leave nothing of it."),
-    "completion": Part("gpuyard.cli.completion:completion", "What makes a shell complete the words of gpuyard."),
-    "version": Part("gpuyard.cli.version:version", "The version of gpuyard."),
+    "gpu": Part("gpuyard.cli.gpu:gpu", "Show and change the mock GPUs of a cluster."),
+    "sandbox": Part("gpuyard.sandbox.cli:sandbox", "Run a real Kubernetes with mock GPU nodes, to try and test on."),
+    "demo": Part("gpuyard.cli.demo:demo", "Play jobs in queues on a real control plane with mock GPUs."),
+    "doctor": Part("gpuyard.cli.doctor:doctor", "Find what is wrong with gpuyard in a cluster, and what helps."),
+    "certificates": Part(
+        "gpuyard.cli.certificates:certificates",
+        "Create and renew the mTLS certificates, or the token, of kube-scheduler and the extender.",
+    ),
+    "uninstall": Part("gpuyard.cli.uninstall:uninstall", "Remove gpuyard from a cluster, and leave nothing of it."),
+    "completion": Part("gpuyard.cli.completion:completion", "Print the shell completion script."),
+    "version": Part("gpuyard.cli.version:version", "Print the version of gpuyard."),
 }
 
 

@@ -23,6 +23,7 @@ from gpuyard.common.kube.resources import (
     QUEUES,
     Resource,
 )
+from gpuyard.engine.kube.parts import SHARED_GPU
 
 ORDER = (NAMESPACES, PRIORITY_CLASSES, QUEUES, NODES, POD_GROUPS, DISRUPTION_BUDGETS, PODS)
 """What is needed comes before what needs it; of one kind the oldest first, for age decides between equals."""
@@ -48,6 +49,7 @@ _OF_A_POD = (
     "terminationGracePeriodSeconds",
 )
 _OF_A_CONTAINER = ("name", "resources", "restartPolicy")
+_PARTS = frozenset({"gpu-fraction", "gpu-memory", "gpu-fraction-num-devices"})
 _NOT_OURS = ("kubectl.kubernetes.io/", "deployment.kubernetes.io/")
 
 
@@ -175,9 +177,23 @@ def _pod(thing: Json) -> Wanted | None:
     for part in ("containers", "initContainers"):
         if given.get(part):
             spec[part] = [_container(each) for each in given[part]]
+    if "containers" in spec and _is_draft_with_part(thing["metadata"]):
+        first, *others = spec["containers"]
+        spec["containers"] = [_sharing(first), *others]
     if "nodeName" in spec:
         spec.pop("schedulingGates", None)
     return Wanted(PODS, _head(PODS, thing) | {"spec": spec | {"automountServiceAccountToken": False}}, {})
+
+
+def _is_draft_with_part(meta: Json) -> bool:
+    return not meta.get("uid") and not _PARTS.isdisjoint(meta.get("annotations") or {})
+
+
+def _sharing(container: Json) -> Json:
+    """The container of a draft as the overlay `shared-gpus` admits it; what a cluster had has the resource already."""
+    has: Json = container.get("resources") or {}
+    both = {part: {**(has.get(part) or {}), SHARED_GPU: "1"} for part in ("limits", "requests")}
+    return container | {"resources": has | both}
 
 
 def _container(given: Json) -> Json:

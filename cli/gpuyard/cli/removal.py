@@ -75,6 +75,12 @@ class Removal:
             await self._remove_crds(found, everything=crds)
         return left + await self._let_go(held, wait=wait)
 
+    async def planned(self, halves: Iterable[str]) -> list[str]:
+        """The objects that carry our labels, each as kind, namespace and name."""
+        known = await kinds(self._client)
+        found = [thing for half in halves for thing in await ours(self._client, known, half)]
+        return sorted(f"{thing.resource.kind} {thing.meta.key}" for thing in found)
+
     async def _end_workloads(self, half: str, found: Iterable[Thing]) -> list[str]:
         """End what would write again; return when it has ended."""
         workloads = [thing for thing in found if thing.resource.kind in WORKLOADS]

@@ -13,6 +13,10 @@ from gpuyard.cli.trace import details
 from gpuyard.engine.explain.pod import Explanation
 from gpuyard.engine.explain.sentences import cause_in_words, is_ours, told
 from gpuyard.engine.explain.suggestions import advice_in_words
+from gpuyard.engine.kube import objects
+from gpuyard.engine.kube.faults import ignore
+from gpuyard.engine.kube.parts import without_effect
+from gpuyard.engine.kube.pod_facts import pod_facts
 from gpuyard.engine.kube.times import moment
 from gpuyard.engine.model import Pod, Promise, State
 from gpuyard.engine.model.results import Bind, Clearing, Evict, Outcome, Reason, Waiting
@@ -71,6 +75,8 @@ class Situation(msgspec.Struct, kw_only=True, rename="camel"):
     reason: str
     """From the closed list; empty where nothing of ours is in the way."""
     message: str
+    without_effect: str
+    """Which annotation takes no part of a GPU although it names one, and why; empty: there is none."""
     waits_for: list[str]
     kube_scheduler: Word | None
     heard: Heard | None = None
@@ -92,12 +98,20 @@ def situation(raw: Json, snapshot: Snapshot, outcome: Outcome, explanation: Expl
         since=word.since if word else raw["metadata"].get("creationTimestamp") or "",
         reason=str(waiting.reason) if waiting else "",
         message=told(waiting) if waiting else "",
+        without_effect=part_without_effect(raw),
         waits_for=list(_waits_for(raw, snapshot, outcome, explanation)),
         kube_scheduler=word,
         queues=_stands(explanation),
         nodes=[NodeAnswer(node=w.node, free_gpus=w.free, cause=_cause(w.cause)) for w in explanation.nodes],
         advice=_advice(explanation, snapshot) or list(_beyond_us(explanation, outcome, waiting, word)),
     )
+
+
+def part_without_effect(raw: Json) -> str:
+    """The annotation by which a pod names a part of a GPU that does not count, and why it does not; empty: none."""
+    seen = msgspec.json.decode(msgspec.json.encode(raw), type=objects.Pod)
+    found = without_effect(seen, pod_facts(seen, ignore).pod)
+    return f"the annotation {found[0]} {found[1]}" if found else ""
 
 
 NOT_OURS = "gpuyard does not hold it back: if it goes on waiting, mend what kube-scheduler said last"
@@ -214,11 +228,7 @@ def _lines(found: Situation, now: int, *, whole: bool = True) -> Iterator[str]:
     yield f"{found.state}{where}{_since(found.since, now)}"
     if found.queue or whole:  # else its PodGroup may name one
         yield f"queue {found.queue}" if found.queue else "not governed: no queue of ours decides about it"
-    if found.reason:
-        as_told = f", as told {_ago(found.heard.at, now)} ago" if found.heard else ""
-        yield f"it waits: {found.reason}: {found.message}{as_told}"
-    elif found.heard:
-        yield f"{_ago(found.heard.at, now)} ago it waited: {found.heard.reason}: {found.heard.message}"
+    yield from _why(found, now)
     for what in found.waits_for:
         yield f"it waits for {what}"
     if found.kube_scheduler:
@@ -227,6 +237,16 @@ def _lines(found: Situation, now: int, *, whole: bool = True) -> Iterator[str]:
         yield "kube-scheduler has not spoken of it: does one run that serves its schedulerName?"
     if not found.reason or NOT_GOVERNED in found.advice:  # else it stands behind the engine's steps
         yield from found.advice
+
+
+def _why(found: Situation, now: int) -> Iterator[str]:
+    if found.reason:
+        as_told = f", as told {_ago(found.heard.at, now)} ago" if found.heard else ""
+        yield f"it waits: {found.reason}: {found.message}{as_told}"
+    elif found.heard:
+        yield f"{_ago(found.heard.at, now)} ago it waited: {found.heard.reason}: {found.heard.message}"
+    if found.without_effect:
+        yield found.without_effect
 
 
 def _since(since: str, now: int) -> str:

@@ -16,7 +16,7 @@ from gpuyard.common.kube.client import Client, Json
 
 @click.group()
 def snapshot() -> None:
-    """Keep what `gpuyard plan -f` reads of a cluster, and play it on a sandbox."""
+    """Save what decides about a cluster's pods, and load it into a sandbox."""
 
 
 @snapshot.command()
@@ -24,10 +24,10 @@ def snapshot() -> None:
 @formatted
 @reaching
 def save(kubeconfig: str, context: str, file: str, output: str) -> None:
-    """Write what decides about the cluster's pods to FILE (-: standard output), and say how much that is.
+    """Write all objects that decide about the cluster's pods to FILE (-: standard output), and print their number.
 
-    That is its nodes, pods, queues, pod groups, priority classes, budgets, namespaces and plans. Commands, variables,
-    volumes and foreign annotations of pods are left out. `gpuyard plan -f FILE` reads it.
+    These are nodes, pods, queues, pod groups, priority classes, disruption budgets, namespaces and plans. Commands,
+    variables, volumes and other tools' annotations of pods are left out. `gpuyard plan -f FILE` reads the file.
     """
     things = calling(survey, kubeconfig, context)
     text = document(things)
@@ -44,26 +44,29 @@ def save(kubeconfig: str, context: str, file: str, output: str) -> None:
 
 @snapshot.command("load")
 @click.argument("file")
-@click.option("--anyway", is_flag=True, help="Also where nodes are that no sandbox plays: the pods may really run.")
+@click.option("--force", is_flag=True, help="Load into a cluster that is not a sandbox; pods may really run.")
 @formatted
 @reaching
-def load_file(file: str, kubeconfig: str, context: str, output: str, *, anyway: bool) -> None:
-    """Make the objects of FILE (-: standard input) on a sandbox, so that it stands as the cluster did.
+def load_file(file: str, kubeconfig: str, context: str, output: str, *, force: bool) -> None:
+    """Create the objects of FILE (-: standard input) on a sandbox, so that it looks like the saved cluster.
 
-    Nodes are played, pods that had a node get it, the others wait for kube-scheduler; ended pods are left out. Those
-    that wait are made last, once the Queues say what the others hold. It may be repeated: what is there stays.
-    `gpuyard sandbox up --nodes 0` makes a sandbox without nodes of its own.
+    Nodes are simulated; pods that had a node get it, and the others wait for kube-scheduler; ended pods are left out.
+    Waiting pods are created last, once the Queues show what the running ones hold. The command may be repeated:
+    existing objects stay. `gpuyard sandbox up --nodes 0` starts a sandbox without nodes of its own.
     """
     found = playable(_objects(file))
 
     async def work(client: Client) -> Loaded | list[str]:
-        strange = [] if anyway else await strange_nodes(client)
+        strange = [] if force else await strange_nodes(client)
         return strange or await load(client, *found)
 
     done = calling(work, kubeconfig, context)
     if not isinstance(done, Loaded):
         names = f"{done[0]} and {len(done) - 1} others are" if len(done) > 1 else f"{done[0]} is"
-        end(f"this is no sandbox: node {names} not played by one; --anyway loads it all the same", BAD_INPUT)
+        end(
+            f"this cluster is not a sandbox: node {names} not made by one; --force loads the snapshot all the same",
+            BAD_INPUT,
+        )
     show(done, output, lambda: _told(done))
     for line in done.refused:
         click.echo(line, err=True)

@@ -14,10 +14,10 @@ from msgspec.structs import replace
 @listing
 @reaching
 def top(kubeconfig: str, context: str, part: str | None, output: str, *, no_headers: bool) -> None:
-    """Who has how many GPUs, and who waits: queues as a tree, nodes, pods, or one of the three.
+    """Show who uses how many GPUs and which pods wait: queues as a tree, nodes and pods, or one of the three.
 
-    WHY says what the engine answers at this moment, whole with -o wide; `gpuyard explain pod/NAME` says also what
-    would help.
+    The column WHY has the engine's present reason, in full with -o wide; `gpuyard explain pod/NAME` adds what would
+    help.
     """
     found = look(kubeconfig, context)
     snapshot = found.snapshot()

@@ -8,5 +8,5 @@ from gpuyard.common.version import __version__
 @click.command()
 @formatted
 def version(output: str) -> None:
-    """The version of gpuyard."""
+    """Print the version of gpuyard."""
     show({"version": __version__}, output, lambda: f"{__version__}\n")

@@ -15,14 +15,25 @@ def parser(component: str, purpose: str, kind: type[Strict] | None = None) -> ar
     """The common options; with `kind` also `--config` and `--check-config` for a file of that kind."""
     made = argparse.ArgumentParser(prog=component, description=purpose)
     made.add_argument("--version", action="version", version=f"{component} {__version__}")
-    made.add_argument("--kubeconfig", default="", metavar="FILE", help="how to reach the cluster (default: as kubectl)")
-    made.add_argument("--context", default="", metavar="NAME", help="the context in it (default: the current one)")
+    made.add_argument(
+        "--kubeconfig", default="", metavar="FILE", help="the kubeconfig of the cluster (default: as kubectl)"
+    )
+    made.add_argument(
+        "--context", default="", metavar="NAME", help="the context in the kubeconfig (default: the current one)"
+    )
     made.add_argument("--log-level", default="info", choices=LEVELS)
-    made.add_argument("--ops-port", type=int, default=OPS_PORT, metavar="PORT", help="probes, metrics (default 8081)")
-    made.add_argument("--ops-host", default=None, metavar="ADDRESS", help="where they listen (default: everywhere)")
+    made.add_argument(
+        "--ops-port", type=int, default=OPS_PORT, metavar="PORT", help="the port for probes and metrics (default 8081)"
+    )
+    made.add_argument(
+        "--ops-host",
+        default=None,
+        metavar="ADDRESS",
+        help="the address for probes and metrics (default: all addresses)",
+    )
     if kind:
         made.add_argument("--config", type=Path, metavar="FILE", help=f"settings of kind {kind.__name__}")
-        made.add_argument("--check-config", action="store_true", help="only say whether --config can be used")
+        made.add_argument("--check-config", action="store_true", help="check the settings file, and exit")
     return made
 
 

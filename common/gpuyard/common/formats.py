@@ -18,13 +18,13 @@ def formatted(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def listing(command: Callable[..., Any]) -> Callable[..., Any]:
     """A command that lists things, with what kubectl has for that: `-o wide|name` as well, and `--no-headers`."""
-    headers = click.option("--no-headers", is_flag=True, help="Rows alone.")
+    headers = click.option("--no-headers", is_flag=True, help="Print rows without headers.")
     return _form(PEOPLE, "wide", *MACHINES, "name")(headers(command))
 
 
 def _form(*choices: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     kind = click.Choice(choices)
-    return click.option("-o", "--output", type=kind, default=PEOPLE, show_default=True, help="The form of the answer.")
+    return click.option("-o", "--output", type=kind, default=PEOPLE, show_default=True, help="The output format.")
 
 
 def for_programs(found: object, output: str) -> str:

@@ -1,16 +1,18 @@
-"""HTTP as all our processes serve it: one listener per port, limits and headers set, probes and metrics.
+"""HTTP as all our processes serve it: one listener per port, bounds and headers set, probes and metrics.
 
-The log says what fails in our own handlers, and nothing about requests that are no HTTP: anybody who reaches a port
-can send these, as many as they like, with whatever bytes they want to see in our log.
+`connections.py` bounds what clients can hold of a port. The log says what fails in our own handlers, and nothing about
+requests that are no HTTP: anybody who reaches a port can send these, as many as they like, with whatever bytes they
+want to see in our log.
 """
 
-import logging
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import MappingProxyType
 from typing import Any, cast
 
 from aiohttp import web
+from gpuyard.common.connections import BOUNDS, Bounds, Connections
 from gpuyard.common.logs import get_logger
 from gpuyard.common.metrics import CONTENT_TYPE, Page
 from prometheus_client import CollectorRegistry
@@ -19,12 +21,6 @@ from yarl import URL
 OPS_PORT = 8081
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 """Addresses at which only processes of the same machine, or of the same pod, reach a port."""
-
-MAX_BODY = 32 << 20
-"""A kube-scheduler that sends whole nodes needs 27 MiB for 5,000 of them."""
-
-KEEP_ALIVE = 120.0
-"""Longer than the 90 s for which Go clients keep an idle connection, so that it is never us who close one in use."""
 
 SECURITY = {
     "Content-Security-Policy": "default-src 'self'",
@@ -43,17 +39,13 @@ NO_PAGES: Pages = MappingProxyType({})
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-SILENT = logging.getLogger(f"{__name__}.silent")
-"""aiohttp's logger for requests: it would log a traceback with the caller's bytes for each malformed one."""
-
-SILENT.disabled = True
-
 log = get_logger()
 
 
-def application(max_body: int = MAX_BODY) -> web.Application:
-    """An application with our limits and security headers."""
-    app = web.Application(client_max_size=max_body, middlewares=[_log_faults])
+def application() -> web.Application:
+    """An application that logs what fails in it and sends the security headers."""
+    # What a request may hold is bounded by its connection, whether a handler reads the body or not.
+    app = web.Application(client_max_size=0, middlewares=[_log_faults])
     app.on_response_prepare.append(_secure)
     return app
 
@@ -77,20 +69,29 @@ async def _log_faults(request: web.Request, handler: Handler) -> web.StreamRespo
 
 @asynccontextmanager
 async def listening(
-    app: web.Application, port: int, host: str | None = None, *, shutdown: float = 5
+    app: web.Application, port: int, host: str | None = None, *, shutdown: float = 5, bounds: Bounds = BOUNDS
 ) -> AsyncIterator[int]:
     """Serve `app` while the context is open; yields the port, which the system chooses if it is 0.
 
     Without `host` on all addresses. Leaving waits up to `shutdown` seconds for requests under way.
     """
-    runner = web.AppRunner(app, access_log=None, logger=SILENT, keepalive_timeout=KEEP_ALIVE, shutdown_timeout=shutdown)
+    loop = asyncio.get_running_loop()
+    runner = web.AppRunner(app, shutdown_timeout=shutdown)
     await runner.setup()
-    _tolerate_no_url(cast("web.Server", runner.server))
+    server = cast("web.Server", runner.server)
+    _tolerate_no_url(server)
+    connections = Connections(server, bounds)
     try:
-        await web.TCPSite(runner, host, port).start()
-        yield runner.addresses[0][1]
+        listener = await loop.create_server(connections, host, port)
+        try:
+            yield listener.sockets[0].getsockname()[1]
+        finally:
+            listener.close()
+            # A client that does not take its answer keeps nobody waiting longer than that.
+            loop.call_later(shutdown, connections.abort)
     finally:
         await runner.cleanup()
+        connections.abort()
 
 
 def _tolerate_no_url(server: web.Server) -> None:
@@ -107,7 +108,7 @@ def operations(
     registry: CollectorRegistry, ready: Checks, alive: Checks = tuple, pages: Pages = NO_PAGES
 ) -> web.Application:
     """`/healthz`, `/readyz`, `/metrics` and the pages; a probe that fails answers 503 with the reasons."""
-    app = application(1 << 20)
+    app = application()
     app.router.add_get("/healthz", _probe(alive))
     app.router.add_get("/readyz", _probe(ready))
     app.router.add_get("/metrics", _metrics(registry))

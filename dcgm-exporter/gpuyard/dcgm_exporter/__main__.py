@@ -109,14 +109,14 @@ async def serve(process: Process, options: Options) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run until stopped; returns the exit code."""
-    parser = arguments.parser(COMPONENT, "The topology as NVIDIA's metrics on port 9400.")
+    parser = arguments.parser(COMPONENT, "Serve the topology as NVIDIA's metrics on port 9400.")
     parser.add_argument("--namespace", default=NAMESPACE, help="the topology's (default %(default)s)")
     parser.add_argument(
         "--node", default=os.environ.get("NODE_NAME", ""),
         help="serve this node's GPUs (default: $NODE_NAME; empty: those of all nodes without a kubelet)",
     )  # fmt: skip
     parser.add_argument("--host", metavar="ADDRESS", help="the address to serve on (default: all addresses)")
-    parser.add_argument("--port", type=int, default=PORT, help="where to serve (default %(default)s)")
+    parser.add_argument("--port", type=int, default=PORT, help="the port to serve on (default %(default)s)")
     given = arguments.parse(parser, None, argv)
     configure(COMPONENT, given.log_level)
     options = Options(given.kubeconfig, given.context, given.namespace, given.node, given.host, given.port)

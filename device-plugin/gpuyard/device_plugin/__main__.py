@@ -37,15 +37,21 @@ async def serve(process: Process, access_from: tuple[str, str], namespace: str, 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run until stopped; returns the exit code."""
-    parser = arguments.parser(COMPONENT, "Mock NVIDIA GPUs towards the kubelet of this node.")
+    parser = arguments.parser(COMPONENT, "Serve mock NVIDIA GPUs to the kubelet of this node.")
     parser.add_argument("--namespace", default=NAMESPACE, help="the topology's (default %(default)s)")
-    parser.add_argument("--node", default=os.environ.get("NODE_NAME", ""), help="this node (default: $NODE_NAME)")
-    parser.add_argument("--folder", type=Path, default=FOLDER, help="kubelet's device plugins (default %(default)s)")
+    parser.add_argument(
+        "--node", default=os.environ.get("NODE_NAME", ""), help="the name of this node (default: $NODE_NAME)"
+    )
+    parser.add_argument(
+        "--folder", type=Path, default=FOLDER, help="the folder of kubelet's device plugins (default %(default)s)"
+    )
     parser.add_argument(
         "--pod-resources", type=Path, default=POD_RESOURCES, metavar="SOCKET", help="(default %(default)s)"
     )
     parser.add_argument(
-        "--visible-devices", action="store_true", help="give containers NVIDIA_VISIBLE_DEVICES with their GPUs' ids"
+        "--visible-devices",
+        action="store_true",
+        help="set NVIDIA_VISIBLE_DEVICES in containers to the ids of their GPUs",
     )
     options = arguments.parse(parser, None, argv)
     if not options.node:

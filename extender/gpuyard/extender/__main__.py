@@ -47,31 +47,33 @@ def _port(given: argparse.Namespace) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = arguments.parser(COMPONENT, PURPOSE, ExtenderConfig)
-    parser.add_argument("--host", default=None, metavar="ADDRESS", help="where the verbs listen (default: everywhere)")
+    parser.add_argument(
+        "--host", default=None, metavar="ADDRESS", help="the address of the verbs (default: all addresses)"
+    )
     parser.add_argument("--port", type=int, help=f"the port of the verbs (default {PORT}, TLS {TLS_PORT})")
     parser.add_argument(
         "--tls",
         type=Path,
         metavar="FOLDER",
-        help="answer only callers with a certificate of ca.crt there; ours are tls.crt and tls.key",
+        help="accept only callers with a certificate of FOLDER/ca.crt; serve with tls.crt and tls.key",
     )
     parser.add_argument(
         "--token",
         type=Path,
         metavar="FOLDER",
-        help="answer only callers who show the token in the file token there, or the one in previous",
+        help="accept only callers that show the token in FOLDER/token, or in FOLDER/previous",
     )
     parser.add_argument(
         "--lease-namespace",
         default="",
         metavar="NAMESPACE",
-        help="where the Lease is by which one of several answers (default: this one is alone)",
+        help="the namespace of the Lease that elects one of several extenders (default: no election)",
     )
     parser.add_argument(
         "--pod",
         default=os.environ.get("POD_NAME", ""),
         metavar="NAME",
-        help="this pod in that namespace: it carries the leader's label (default: $POD_NAME)",
+        help="the name of this pod, which gets the leader's label (default: $POD_NAME)",
     )
     return parser
 

@@ -107,13 +107,18 @@ async def write_features(process: Process, options: Options, path: Path) -> None
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run until stopped; returns the exit code."""
-    parser = arguments.parser(COMPONENT, "The topology as NVIDIA's node labels.")
+    parser = arguments.parser(COMPONENT, "Set the topology as NVIDIA's node labels.")
     parser.add_argument("--namespace", default=NAMESPACE, help="the topology's (default %(default)s)")
     parser.add_argument("--no-timestamp", action="store_true", help="leave out the label nvidia.com/gfd.timestamp")
     parser.add_argument(
-        "--output-file", type=Path, metavar="FILE", help="write one node's labels for node feature discovery instead"
+        "--output-file",
+        type=Path,
+        metavar="FILE",
+        help="write the labels of one node to FILE, for node feature discovery",
     )
-    parser.add_argument("--node", default=os.environ.get("NODE_NAME", ""), help="that node (default: $NODE_NAME)")
+    parser.add_argument(
+        "--node", default=os.environ.get("NODE_NAME", ""), help="the node of --output-file (default: $NODE_NAME)"
+    )
     given = arguments.parse(parser, None, argv)
     path: Path | None = given.output_file
     if path and not given.node:

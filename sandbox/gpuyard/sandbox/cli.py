@@ -34,7 +34,11 @@ def checked_name(_context: click.Context, _option: click.Parameter, name: str | 
 
 
 NAME = click.option(
-    "--name", default="default", show_default=True, callback=checked_name, help="Several sandboxes run side by side."
+    "--name",
+    default="default",
+    show_default=True,
+    callback=checked_name,
+    help="The name of the sandbox; several can run side by side.",
 )
 
 
@@ -46,23 +50,23 @@ class Failure(click.ClickException):
 
 @click.group()
 def sandbox() -> None:
-    """A real Kubernetes to try and test on, with mock GPU nodes."""
+    """Run a real Kubernetes with mock GPU nodes, to try and test on."""
 
 
 @sandbox.command()
-@click.option("--ground", type=GROUND_NAMES, default="processes", show_default=True, help="What it is made of.")
+@click.option("--ground", type=GROUND_NAMES, default="processes", show_default=True, help="The ground to run on.")
 @NAME
-@click.option("--nodes", type=int, help="Nodes played by KWOK [default: 4], or workers of kind [default: 2].")
+@click.option("--nodes", type=int, help="The number of KWOK nodes [default: 4], or of kind workers [default: 2].")
 @click.option(
-    "--gpus", default=8, show_default=True, help="GPUs of each KWOK node; on kind the mock stack brings them."
+    "--gpus", default=8, show_default=True, help="The GPUs of each KWOK node; on kind the mock stack adds them."
 )
-@click.option("--scheduler-config", type=FILE, help="A KubeSchedulerConfiguration for kube-scheduler.")
-@click.option("--extender-url", default="", help="Where that configuration's extenders listen.")
-@click.option("--audit-policy", type=FILE, help="What the audit log records [default: all but reads of leases].")
+@click.option("--scheduler-config", type=FILE, help="The KubeSchedulerConfiguration file for kube-scheduler.")
+@click.option("--extender-url", default="", help="The URL of the extenders in that configuration.")
+@click.option("--audit-policy", type=FILE, help="The audit policy file [default: record all but reads of leases].")
 @click.option("--api-server-flag", "api_server_flags", multiple=True, help="One more flag for kube-apiserver.")
 @formatted
 def up(ground: str, nodes: int | None, output: str, **wanted: Any) -> None:  # noqa: ANN401 - click passes options by name
-    """Bring a sandbox up; harmless if it is up already."""
+    """Start a sandbox; do nothing if it runs already."""
     chosen = GROUNDS[ground]
     try:
         spec = Spec(nodes=chosen.nodes if nodes is None else nodes, **wanted)
@@ -83,11 +87,11 @@ def _with_options(text: str) -> str:
 
 
 @sandbox.command()
-@click.option("--ground", type=GROUND_NAMES, help="Only on this ground [default: wherever it is].")
+@click.option("--ground", type=GROUND_NAMES, help="Remove the sandbox only from this ground [default: from each].")
 @NAME
 @formatted
 def down(ground: str | None, name: str, output: str) -> None:
-    """Remove a sandbox and all it left, also after a crash."""
+    """Remove a sandbox with everything that it left, also after a crash."""
     known = [each for each in GROUNDS if name in GROUNDS[each].names()]
     try:
         found = [GROUNDS[each].down(name) for each in ([ground] if ground else known)]
@@ -98,8 +102,8 @@ def down(ground: str | None, name: str, output: str) -> None:
 
 
 @sandbox.command()
-@click.option("--ground", type=GROUND_NAMES, help="Only those of this ground [default: all].")
-@click.option("--name", callback=checked_name, help="Only this one.")
+@click.option("--ground", type=GROUND_NAMES, help="Show only the sandboxes of this ground [default: all].")
+@click.option("--name", callback=checked_name, help="Show only this sandbox.")
 @formatted
 def status(ground: str | None, name: str | None, output: str) -> None:
     """Show the sandboxes, their components and files."""

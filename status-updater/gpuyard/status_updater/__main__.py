@@ -89,7 +89,7 @@ async def serve(process: Process, access_from: tuple[str, str], namespace: str) 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run until stopped; returns the exit code."""
-    parser = arguments.parser(COMPONENT, "Writes who uses which mock GPU how much into the topology.")
+    parser = arguments.parser(COMPONENT, "Write the use of each mock GPU into the topology.")
     parser.add_argument("--namespace", default=NAMESPACE, help="the topology's (default %(default)s)")
     options = arguments.parse(parser, None, argv)
     configure(COMPONENT, options.log_level)

@@ -28,6 +28,7 @@ SHORT = 1 << 12
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _GIVEN = Given()
 _NOTES = {field.encode_name: field.name for field in msgspec.structs.fields(Notes)}
+_RESOURCES = Requests.__struct_encode_fields__
 _POD = msgspec.json.Decoder(Pod)
 
 
@@ -128,11 +129,10 @@ def _volume(volume: wire.Volume) -> Volume:
 
 
 def _amounts(amounts: Mapping[str, wire.Quantity]) -> Requests | None:
-    """What of these resources is counted."""
+    """What of these resources is read."""
     if not amounts:
         return None
-    gpu, cpu, memory = (amounts[name].text if name in amounts else None for name in ("nvidia.com/gpu", "cpu", "memory"))
-    return Requests(gpu, cpu, memory)
+    return Requests(*(amounts[name].text if name in amounts else None for name in _RESOURCES))
 
 
 def _tolerations(tolerations: Iterable[bytes]) -> msgspec.Raw:

@@ -14,10 +14,11 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from gpuyard.common.cluster.budget_index import BudgetIndex
+from gpuyard.common.cluster.cards import Cards
 from gpuyard.common.cluster.objects import Pod, PodDisruptionBudget, PodGroup, PodOwner, PriorityClass
 from gpuyard.common.cluster.owners import Owners
 from gpuyard.common.cluster.sighting import Sighting
-from gpuyard.engine.kube import gangs, placed, pods, workloads
+from gpuyard.engine.kube import gangs, parts, placed, pods, workloads
 from gpuyard.engine.kube.faults import Complain
 from gpuyard.engine.kube.meta import created, labels_of, read
 from gpuyard.engine.kube.times import moment
@@ -89,6 +90,7 @@ class Translator:
         """By which keys pods that have a node say something else than what counts, by pod."""
         self._evicted: dict[str, int] = {}
         """When a pod of a workload was last told to leave."""
+        self._cards = Cards()
         self.owners = Owners()
         """Who says how many pods start together."""
 
@@ -215,10 +217,13 @@ class Translator:
             self.owners.add(seen)
             joined = self._change_team(seen)[1]
         self._pods[key] = seen
-        if joined != left or self._said[joined][key] != said:
+        # Those with a node speak first for their workload, also where the pod itself is none of ours.
+        moved = before is not None and _holds(before) != _holds(seen)
+        if moved or joined != left or self._said[joined][key] != said:
             self._stir(left, joined)
         self._note_eviction(seen)
         sighting, workload = self._sight(seen)
+        self._cards.put(seen, sighting.pod)
         if joined in self._stirred:
             self._stirred[joined] = workload
         return sighting
@@ -287,6 +292,7 @@ class Translator:
         seen = self._pods.pop(key, None)
         if seen is not None:
             self.owners.drop(seen)
+            self._cards.drop(key)
         self.altered.pop(key, None)
         self._granted.discard(key)
         self._unfixed.pop(key, None)
@@ -326,6 +332,10 @@ class Translator:
         known = [(key, made) for key, made in sorted(stirred.items()) if key in self._teams]
         return [made or self._made(key, self._said[key]).workload for key, made in known]
 
+    def take_sharing(self) -> list[Sighting]:
+        """What pods of KAI mean whose GPUs were reserved, or are reserved no more, since the last call."""
+        return self._all(self._pods[key] for key in self._cards.take_concerned())
+
     def team(self, key: str) -> list[Sighting]:
         """What all pods of a workload mean."""
         return self._all(self._teams[key].values())
@@ -342,6 +352,10 @@ class Translator:
         own = self._says(seen, least, complain)
         workload, faults = made or self._made(team, self._said.get(team, {}) | {seen.metadata.key: own})
         complain += faults
+        if parts.of_kai(seen):
+            pod = parts.beside(pod, self._cards)
+        if (vain := parts.without_effect(seen, pod)) is not None:
+            complain(f"metadata.annotations.{vain[0]}", vain[1])
         if team in self._fixed and seen.metadata.key not in self._placed.get(team, _NO_PODS):
             self._compare(team, own.claim, complain)
         if pod.group or workload.gang.parts:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from gpuyard.common.kube.client import Client, Json
 from gpuyard.common.kube.resources import PODS
-from gpuyard.engine.kube.pods import GPU_GROUP
+from gpuyard.engine.kube.parts import GPU_GROUP
 
 
 async def bind(client: Client, pod: str, uid: str, node: str, groups: Sequence[str]) -> None:

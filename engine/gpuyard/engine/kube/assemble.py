@@ -21,8 +21,9 @@ from gpuyard.engine.kube.gangs import Owners, part_of, parts_of
 from gpuyard.engine.kube.meta import is_name, key_of, meta_of, name_of, namespace_of, notes_of, read
 from gpuyard.engine.kube.nodes import node
 from gpuyard.engine.kube.others import budget, promises, rule, topology
+from gpuyard.engine.kube.parts import Card, beside, reserved
+from gpuyard.engine.kube.pod_facts import NOT_BORN, PodFacts
 from gpuyard.engine.kube.queues import history, queue
-from gpuyard.engine.kube.telling import NOT_BORN, Telling
 from gpuyard.engine.kube.times import moment
 from gpuyard.engine.kube.workloads import (
     CLASSES,
@@ -63,7 +64,7 @@ def assemble(found: Iterable[Found[Any]], settings: Settings, now: int | None = 
     return _Assembly(found, settings, now).reading()
 
 
-_Team = list[Found[Telling]]
+_Team = list[Found[PodFacts]]
 """The pods of one workload."""
 
 
@@ -80,7 +81,9 @@ class _Assembly:
         self._named: set[str] = set()
         self._newest = 0
         """The newest time that any pod carries."""
-        self._with_devices: list[Telling] = []
+        self._with_devices: list[PodFacts] = []
+        self._held: set[Card] = set()
+        """The GPUs that reservation pods of KAI hold."""
         self._offers: dict[str, model.Offer] = {}
         for one in found:
             self._at = one
@@ -132,16 +135,17 @@ class _Assembly:
             self._complain("metadata.name", f"given twice, also in {given[key].source}")
         else:
             given[key] = one
-            if form is Telling:
+            if form is PodFacts:
                 self._note(seen)
 
-    def _note(self, told: Telling) -> None:
+    def _note(self, told: PodFacts) -> None:
         pod = told.pod
         for at in (pod.created, pod.started, pod.deleted_at):
             if at is not None and at > self._newest:
                 self._newest = at
         if told.device_ids:
             self._with_devices.append(told)
+        self._held.update(reserved(pod))
         if told.in_vain:
             self._offers[pod.key] = model.Offer(in_vain=told.in_vain)
 
@@ -150,7 +154,7 @@ class _Assembly:
 
     def _others(self) -> Iterable[objects.Object]:
         """All but the pods."""
-        return (one.object for form, group in self._given.items() if form is not Telling for one in group.values())
+        return (one.object for form, group in self._given.items() if form is not PodFacts for one in group.values())
 
     def _objects(self, form: type[T]) -> dict[str, T]:
         """What is given of one kind, in the order of the keys."""
@@ -158,8 +162,8 @@ class _Assembly:
         return {key: given[key].object for key in sorted(given)}
 
     @property
-    def _pods(self) -> dict[str, Found[Telling]]:
-        return cast("dict[str, Found[Telling]]", self._given[Telling])
+    def _pods(self) -> dict[str, Found[PodFacts]]:
+        return cast("dict[str, Found[PodFacts]]", self._given[PodFacts])
 
     def _each(self, form: type[T], translate: Callable[[T, Complain], M]) -> list[M]:
         out = []
@@ -224,12 +228,14 @@ class _Assembly:
         return teams
 
     def _in_company(
-        self, one: Found[Telling], workload: str, parts: frozenset[str], devices: Mapping[str, tuple[int, ...]]
+        self, one: Found[PodFacts], workload: str, parts: frozenset[str], devices: Mapping[str, tuple[int, ...]]
     ) -> model.Pod:
         """The pod as it is among all that is given."""
         self._at, pod = one, one.object.pod
         if pod.node and pod.node not in self._nodes and pod.holds:
             self._complain("spec.nodeName", f"there is no node {pod.node!r} in the input")
+        if one.object.of_kai:
+            pod = beside(pod, self._held)
         if pod.group or parts:
             pod = replace(pod, group=part_of(pod.group, workload, parts, self._complain))
         if pod.workload != workload or pod.created == NOT_BORN or one.object.device_ids:
@@ -241,7 +247,7 @@ class _Assembly:
             )
         return pod
 
-    def _born(self, one: Found[Telling]) -> int:
+    def _born(self, one: Found[PodFacts]) -> int:
         created = one.object.pod.created
         return self._now if created == NOT_BORN else created
 
@@ -308,7 +314,7 @@ class _Assembly:
             return
         missing = {p.namespace: p.key for p in pods if p.namespace not in self._given[objects.Namespace]}
         for namespace, key in missing.items():
-            self._at = self._given[Telling][key]
+            self._at = self._given[PodFacts][key]
             self._complain("metadata.namespace", f"namespaceMatch needs the Namespace {namespace!r} in the input")
 
     def _check_topology(self, of: model.Gang, topologies: Mapping[str, model.Topology]) -> None:
@@ -324,7 +330,7 @@ class _Assembly:
 
 
 def _key(seen: objects.Object) -> str:
-    if isinstance(seen, Telling):
+    if isinstance(seen, PodFacts):
         return seen.pod.key
     if type(seen) in _CLUSTER_WIDE:
         return name_of(seen)
@@ -354,7 +360,7 @@ def _nobody(_field: str, _why: str) -> None:
     """Hears no complaint: the same value is read again where it is used."""
 
 
-def _device_indices(given: Sequence[Telling]) -> dict[str, tuple[int, ...]]:
+def _device_indices(given: Sequence[PodFacts]) -> dict[str, tuple[int, ...]]:
     """The indices of the GPUs that pods were given: on each node the ids count in their own order."""
     on_node = defaultdict[str, set[str]](set)
     for one in given:

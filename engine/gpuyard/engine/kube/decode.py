@@ -1,6 +1,6 @@
 """Finds the objects in JSON: single ones, lists, lists of lists. What cannot be read is a fault."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
@@ -9,14 +9,17 @@ from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.faults import Fault, printable
 from gpuyard.engine.kube.makers import Maker, Submitted
 from gpuyard.engine.kube.meta import explained, key_of
+from gpuyard.engine.kube.parts import SHARED_GPU, without_effect
+from gpuyard.engine.kube.pod_facts import pod_facts
 from gpuyard.engine.kube.pods import past_its_queue
-from gpuyard.engine.kube.telling import telling
 
 T = TypeVar("T", bound=objects.Object)
 
 _TRAINING = ("kubeflow.org/v1", "kubeflow.org/v2beta1", "kubeflow.org/v1alpha1")
 _PAST = "spec.nodeName: with it the pod starts there at once, past its queue; this plan takes the name for nothing"
 _SHORT = 64
+_NAMED = 3
+"""Of pods that are alike."""
 _DEEPEST = 8
 """Lists within lists, at most."""
 
@@ -44,6 +47,9 @@ _MAKERS: Mapping[str, str] = {
     "JobSet": "jobset.x-k8s.io/v1alpha2",
 }
 """Kinds that are read only while they are being submitted, for the pods that they will make."""
+
+READ = frozenset(kind for _, kind, _ in _KINDS)
+"""The kinds of which a snapshot is made."""
 
 _header = msgspec.json.Decoder(objects.Header)
 _name = msgspec.json.Decoder(objects.Object)
@@ -78,6 +84,8 @@ class Harvest:
         self.faults: list[Fault] = []
         self.warnings: list[str] = []
         self.skipped: Counter[str] = Counter()
+        self._in_vain = defaultdict[str, list[str]](list)
+        """The pods of which an annotation names a part of a GPU that does not count, by annotation."""
         self._last: tuple[str, str] | None = None
         self._at = ("", objects.Object())
         self._documents: Counter[str] = Counter()
@@ -96,8 +104,10 @@ class Harvest:
             self._take(source, document, "", _DEEPEST)
 
     def notes(self) -> list[str]:
-        """What was passed over, a sentence for each kind."""
-        return [_skipped(kind, n) for kind, n in sorted(self.skipped.items())]
+        """What was passed over, a sentence for each kind, and for each annotation that has no effect."""
+        return [_skipped(kind, n) for kind, n in sorted(self.skipped.items())] + [
+            _in_vain(name, pods) for name, pods in sorted(self._in_vain.items())
+        ]
 
     def _take(self, source: str, document: bytes | msgspec.Raw, kind: str, depth: int) -> None:
         try:
@@ -191,9 +201,11 @@ class Harvest:
         self._at = source, seen
         self._settle(seen, document)
         if isinstance(seen, objects.Pod):
-            told = telling(seen, self._complain)
+            told = pod_facts(seen, self._complain)
             if past_its_queue(seen) and told.pod.shape.wants_gpu:
                 self.warnings.append(printable(f"{source}: Pod {key_of(seen)}: {_PAST}"))
+            if (vain := without_effect(seen, told.pod)) is not None:
+                self._in_vain[vain[0]].append(told.pod.key)
             seen = told
         self.found.append(Found(source, kind, seen))
 
@@ -205,6 +217,12 @@ class Harvest:
 def _skipped(kind: str, n: int) -> str:
     read = _VERSIONS.get(kind.partition(" ")[0])
     return f"skipped {n} of {kind}: " + (f"gpuyard reads {read}" if read else "gpuyard does not read these")
+
+
+def _in_vain(name: str, pods: list[str]) -> str:
+    more = f" and {len(pods) - _NAMED} others" if len(pods) > _NAMED else ""
+    named = ", ".join(printable(key) for key in pods[:_NAMED])
+    return f"the annotation {name} has no effect in pods that do not request {SHARED_GPU}: {named}{more}"
 
 
 def _is_there(document: bytes | msgspec.Raw) -> bool:

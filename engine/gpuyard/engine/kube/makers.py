@@ -21,8 +21,8 @@ from gpuyard.engine.kube.faults import Complain, Fault
 from gpuyard.engine.kube.gangs import LWS_INDEX, LWS_NAME
 from gpuyard.engine.kube.meta import key_of, labels_of, meta_of, name_of, namespace_of
 from gpuyard.engine.kube.objects import Form, Meta, Object, PodSpec, Text
+from gpuyard.engine.kube.pod_facts import PodFacts, pod_facts
 from gpuyard.engine.kube.pods import owner_of
-from gpuyard.engine.kube.telling import Telling, telling
 from gpuyard.engine.kube.workloads import QUEUE, RUNAI_QUEUE
 
 MOST_PODS = 10_000
@@ -218,7 +218,7 @@ class Submitted(NamedTuple):
 class Made(NamedTuple):
     """The pods that are made, and what is to be said of it."""
 
-    pods: Sequence[tuple[str, Telling]]
+    pods: Sequence[tuple[str, PodFacts]]
     """With the source of their maker."""
     notes: Sequence[str]
     faults: Sequence[Fault]
@@ -238,11 +238,11 @@ def makers_of(pod: Object) -> Iterator[Name]:
 
 def made(submitted: Iterable[Submitted], there: Iterable[tuple[str, Object]]) -> Made:
     """The pods of these objects, but of none that has pods among those that are there, each with its source."""
-    pods: list[tuple[str, Telling]] = []
+    pods: list[tuple[str, PodFacts]] = []
     notes: list[str] = []
     faults: list[Fault] = []
     given = list(submitted)
-    busy = {name: at for at, one in there if isinstance(one, Telling) for name in makers_of(one)} if given else {}
+    busy = {name: at for at, one in there if isinstance(one, PodFacts) for name in makers_of(one)} if given else {}
     for each in given:
         if each.name in busy:
             if busy[each.name] != each.source:
@@ -273,7 +273,7 @@ def _labels(template: Template) -> Mapping[str, str]:
     return (template.metadata and template.metadata.labels) or {}
 
 
-def _pods(maker: Maker, complain: Complain) -> Iterator[Telling]:
+def _pods(maker: Maker, complain: Complain) -> Iterator[PodFacts]:
     spec = maker.spec or Spec()
     if spec.suspend or (spec.run_policy and spec.run_policy.suspend):
         return
@@ -287,7 +287,7 @@ def _pods(maker: Maker, complain: Complain) -> Iterator[Telling]:
             complain(part.where, f"more than {MOST_PODS} pods of one object")
             return
         for n in part.numbers if part.template else ():
-            yield telling(_pod(maker, part, n), _below(part.where, complain))
+            yield pod_facts(_pod(maker, part, n), _below(part.where, complain))
 
 
 def _below(where: str, complain: Complain) -> Complain:

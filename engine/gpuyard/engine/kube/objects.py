@@ -152,6 +152,8 @@ class Requests(Frozen, frozen=True):
     gpu: Number | None = msgspec.field(name="nvidia.com/gpu", default=None)
     cpu: Number | None = None
     memory: Number | None = None
+    shared_gpu: Number | None = msgspec.field(name="gpuyard.io/shared-gpu", default=None)
+    """Not counted: it says that the annotations of the pod name a part of a GPU."""
 
 
 class Resources(Frozen, frozen=True):

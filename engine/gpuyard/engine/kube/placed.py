@@ -9,7 +9,8 @@ from typing import TypeVar
 from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.gangs import LWS_INDEX, LWS_NAME
 from gpuyard.engine.kube.meta import NO_META, NO_NOTES
-from gpuyard.engine.kube.pods import GPU_GROUP, LEADERS, SUB_GROUP, TASK_PRIORITY
+from gpuyard.engine.kube.parts import GPU_GROUP
+from gpuyard.engine.kube.pods import LEADERS, SUB_GROUP, TASK_PRIORITY
 from gpuyard.engine.kube.workloads import PREEMPTIBILITY, PRIORITY_CLASS, QUEUE, RUNAI_QUEUE
 from gpuyard.engine.model import NO_LABELS, Labels
 from msgspec.structs import fields, replace

@@ -19,17 +19,12 @@ import msgspec
 from gpuyard.engine.kube import objects
 from gpuyard.engine.kube.faults import Complain, ignore
 from gpuyard.engine.kube.meta import NO_META, bounded, meta_of, read
+from gpuyard.engine.kube.parts import RESERVATIONS, may_count, named_groups
 from gpuyard.engine.kube.quantity import count
 from gpuyard.engine.kube.shapes import shape
 from gpuyard.engine.kube.times import moment
 from gpuyard.engine.model import HOLDING, NO_LABELS, Labels, Pod, Shape, State
 from gpuyard.engine.model.constraints import whole_number
-
-GPU_GROUP = "runai-gpu-group"
-"""Label of the shared GPU a pod stands on; on several GPUs `runai-gpu-group/NAME` each."""
-
-RESERVATIONS = frozenset({"kai-resource-reservation", "runai-reservation"})
-"""The namespaces of KAI's reservation pods: each takes a whole GPU from kubelet for the pods of one GPU group."""
 
 SUB_GROUP = "kai.scheduler/subgroup-name"
 TASK_PRIORITY = "kai.scheduler/task-priority"
@@ -73,11 +68,11 @@ def pod(seen: objects.Pod, workload: str | None, now: int, complain: Complain, d
     plain = _TELLING.isdisjoint(labels)
     node = "" if state is State.PENDING else spec.node_name or ""
     created, started, deleted = _times(meta, status, now, complain)
-    asked = shape(spec, meta.annotations, complain)
+    asked = shape(spec, meta.annotations, complain, parts=may_count(seen))
     owner = owner_of(seen) if meta.owner_references else None
     holds = state not in _OVER and bool(node)
     groups: tuple[str, ...] = ()
-    if holds and meta.namespace in RESERVATIONS and (groups := _named_groups(labels)):
+    if holds and asked.gpus and meta.namespace in RESERVATIONS and (groups := named_groups(labels)):
         asked = _without_gpus(asked)
     elif holds and asked.shared:
         groups = _gpu_groups(labels, asked.devices, key)
@@ -203,14 +198,10 @@ def _task_priority(labels: Labels, complain: Complain) -> int:
 
 def _gpu_groups(labels: Labels, devices: int, key: str) -> tuple[str, ...]:
     """The shared GPUs by name. A placed pod that names none has some of its own, shared with nobody."""
-    named = _named_groups(labels)
+    named = named_groups(labels)
     if named:
         return named
     return (key,) if devices == 1 else tuple(f"{key}/{n}" for n in range(devices))
-
-
-def _named_groups(labels: Labels) -> tuple[str, ...]:
-    return tuple(sorted(value for name, value in labels.items() if name.partition("/")[0] == GPU_GROUP))
 
 
 @lru_cache(maxsize=1 << 8)

@@ -37,8 +37,8 @@ class Need(NamedTuple):
         return Need(max(self[0], other[0]), max(self[1], other[1]), max(self[2], other[2]))
 
 
-def shape(spec: objects.PodSpec, notes: objects.Notes | None, complain: Complain) -> Shape:
-    """The shape of a pod. Equal pods get the same object."""
+def shape(spec: objects.PodSpec, notes: objects.Notes | None, complain: Complain, *, parts: bool = True) -> Shape:
+    """The shape of a pod, with its part of a GPU if `parts` count (`parts.py`). Equal pods get the same object."""
     selector = spec.node_selector
     found, complaints = _read(
         spec.containers or (),
@@ -48,6 +48,7 @@ def shape(spec: objects.PodSpec, notes: objects.Notes | None, complain: Complain
         bytes(spec.affinity),
         bytes(spec.tolerations),
         notes or NO_NOTES,
+        parts,
     )
     for field, why in complaints:
         complain(field, why)
@@ -82,6 +83,7 @@ def _read(  # noqa: PLR0913, PLR0917 - all that a shape follows from, hashable
     affinity: bytes,
     tolerated: bytes,
     notes: objects.Notes,
+    parts: bool,  # noqa: FBT001 - by position, as the cache takes it quicker
 ) -> tuple[Shape, tuple[tuple[str, str], ...]]:
     complaints: list[tuple[str, str]] = []
 
@@ -92,7 +94,9 @@ def _read(  # noqa: PLR0913, PLR0917 - all that a shape follows from, hashable
     if overhead is not None:
         taken = taken.plus(_amounts(overhead, _NO_REQUESTS, "spec.overhead", complain))
     place = standing(b"" if affinity == _NULL else affinity, complain)
-    fraction, memory, devices = _shared(notes, taken.gpus, complain)
+    # Whole GPUs exclude annotations, whether these have an effect or not.
+    counted = notes if parts or taken.gpus else NO_NOTES
+    fraction, memory, devices = _shared(counted, taken.gpus, complain)
     if taken.gpus > MOST_GPUS:
         complain("spec.containers", f"ask for {taken.gpus} GPUs, more than {MOST_GPUS}")
     if devices > MOST_GPUS:

@@ -13,6 +13,8 @@ class Fleet(msgspec.Struct, frozen=True, eq=False):
     """The nodes by name, and what follows from them alone."""
 
     nodes: Mapping[str, Node] = {}
+    names: frozenset[str] = frozenset()
+    """The names of all nodes."""
     capacity: Amounts = NOTHING
     """What all nodes that count offer, in a dip as much as before."""
     smallest_gpu: int = 0
@@ -37,7 +39,8 @@ class Fleet(msgspec.Struct, frozen=True, eq=False):
         sizes = [n.gpu_memory for n in nodes.values() if n.gpus and n.gpu_memory]
         tainted = any(n.taints for n in nodes.values())
         soft = frozenset(n.name for n in nodes.values() if n.soft_taints)
-        return cls(nodes, _capacity(nodes.values()), min(sizes, default=0), max(sizes, default=0), tainted, soft)
+        smallest, largest = min(sizes, default=0), max(sizes, default=0)
+        return cls(nodes, frozenset(nodes), _capacity(nodes.values()), smallest, largest, tainted, soft)
 
 
 def _capacity(nodes: Iterable[Node]) -> Amounts:

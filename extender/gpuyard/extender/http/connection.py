@@ -24,7 +24,8 @@ from http import HTTPStatus
 from time import time
 from typing import NamedTuple, Protocol, cast
 
-from gpuyard.common.http import KEEP_ALIVE, SECURITY
+from gpuyard.common.connections import KEEP_ALIVE
+from gpuyard.common.http import SECURITY
 from gpuyard.common.logs import get_logger
 from gpuyard.extender.http.authentication import Gate
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser, parse_url

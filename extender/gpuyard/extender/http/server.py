@@ -14,13 +14,12 @@ from socket import socket
 from time import monotonic, perf_counter
 from typing import Any, Generic, TypeVar
 
-from gpuyard.common.http import MAX_BODY
 from gpuyard.common.logs import get_logger
 from gpuyard.extender.http.authentication import Gate
 from gpuyard.extender.http.connection import Connection, Reply, Route
 from gpuyard.extender.http.handshakes import Accepted, Handshakes
 from gpuyard.extender.http.metrics import VerbMetrics
-from gpuyard.extender.http.wire import Answer, FilterAnswer, Reader, Request, WireError, write
+from gpuyard.extender.http.wire import MAX_BODY, Answer, FilterAnswer, Reader, Request, WireError, write
 
 PATH = "/scheduler"
 VERBS = ("filter", "prioritize", "preempt", "bind")

@@ -12,11 +12,13 @@ from typing import Annotated, Any, Generic, NamedTuple, TypeVar, Union, get_args
 
 import msgspec
 from gpuyard.common.cluster.objects import as_version
-from gpuyard.common.http import MAX_BODY
 from gpuyard.engine.explain.sentences import LONGEST_SENTENCE, LONGEST_TEXT, shortened
 from msgspec import UNSET, Meta, Raw, UnsetType, field
 from msgspec.json import Decoder, Encoder
 from msgspec.structs import fields
+
+MAX_BODY = 32 << 20
+"""Bytes of a call's body. A kube-scheduler that sends whole nodes needs 27 MiB for 5,000 of them."""
 
 
 class WireError(ValueError):

@@ -129,7 +129,7 @@ class Feed:
         for change in batch.changes:
             if change.new is not None:
                 seen = self._translator.put_pod(change.new)
-                self._see([seen])
+                self._see([seen, *self._translator.take_sharing()])
                 if seen.awaits:
                     self._look_for(seen.awaits)
             elif change.old is not None:
@@ -137,7 +137,7 @@ class Feed:
                 self._doubt(resources.PODS, meta.key, doubtful=False)
                 self._translator.drop_pod(meta.key)
                 self._ledger.end(meta.key, meta.uid)
-                self._restate()
+                self._see(self._translator.take_sharing())
 
     def owners(self, kind: str, batch: Batch[PodOwner]) -> None:
         """Owners of pods have changed."""

@@ -38,7 +38,7 @@ from gpuyard.engine.model.snapshot import Draft, Snapshot
 from gpuyard.extender.ledger.arrivals import Arrivals
 from gpuyard.extender.ledger.in_flight import Flights
 from gpuyard.extender.ledger.kept_room import Promises, Share
-from gpuyard.extender.ledger.offers import Offers
+from gpuyard.extender.ledger.offers import Offers, among
 from msgspec.structs import replace
 
 if TYPE_CHECKING:
@@ -375,7 +375,7 @@ class Ledger:
 
     def offer(self, pod: Pod, nodes: Collection[str], now: float) -> None:
         """kube-scheduler offers these nodes to a pod that waits: its verdict, whatever ours is."""
-        self._offers.put(pod, self.snapshot.fleet.nodes.keys() & nodes, now)
+        self._offers.put(pod, among(self.snapshot.fleet.names, nodes), now)
         self._touch(pod.key)
 
     def refuse(self, seen: Sighting, why: str) -> None:

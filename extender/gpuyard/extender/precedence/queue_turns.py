@@ -48,7 +48,9 @@ class Course:
             others, mine = self._turns.get(account.parent, ()), self._turns.get(account.name)
             begin = bisect_right(others, mine[-1]) if mine else 0
             for turn in islice(others, begin, begin + FAR):
-                if before(own, self._ranks[turn][depth]):
+                ranks = self._ranks[turn]
+                # The turn of a queue that had none below it when the line was made stands beside none of these.
+                if depth < len(ranks) and before(own, ranks[depth]):
                     return turn
         return None
 
