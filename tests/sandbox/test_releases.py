@@ -47,11 +47,19 @@ def test_a_release_that_fits_its_checksum_is_taken(tmp_path: Path, page: Release
     assert fetch(tmp_path, page, checksum=f"{page.url}/sums") == CONTENT
 
 
+@pytest.mark.row("P-06")
 @pytest.mark.parametrize("checksums", [b"0000", b"0000  thing", DIGEST + b"  other", b""])
 def test_a_release_that_does_not_is_refused(tmp_path: Path, page: ReleasePage, checksums: bytes) -> None:
     page.files["/sums"] = checksums
     with pytest.raises(SandboxError, match="the checksum does not match"):
         fetch(tmp_path, page, checksum=f"{page.url}/sums")
+
+
+@pytest.mark.row("P-06")
+def test_a_release_without_a_checksum_is_said_to_be_unchecked(tmp_path: Path, page: ReleasePage) -> None:
+    thing = tool(tmp_path, "thing", url=page.url + "/{version}/{binary}", checksum="", member="")["thing"]
+    releases.download(thing, "thing", io.BytesIO(), said := Said())
+    assert said.lines == [f"{page.url}/v1.2.3/thing could not be checked: its publisher gives no checksum"]
 
 
 def test_a_program_is_taken_out_of_its_archive(tmp_path: Path, page: ReleasePage) -> None:

@@ -33,7 +33,7 @@ class Say(Protocol):
 
 
 def download(tool: Tool, binary: str, target: BinaryIO, say: Say) -> None:
-    """Write the released program to `target`, checked against the release's checksum where there is one.
+    """Write the released program to `target`, checked against its publisher's checksum where there is one.
 
     Raises SandboxError when the release page does not answer, breaks off, or gives something else.
     """
@@ -42,6 +42,8 @@ def download(tool: Tool, binary: str, target: BinaryIO, say: Say) -> None:
         content = _fetch(url, say)
         if tool.release.checksum:
             _verify(content, _fetch(tool.fill(tool.release.checksum, binary), say), url)
+        else:
+            say(f"{url} could not be checked: its publisher gives no checksum")
         member = tool.fill(tool.release.member, binary)
         target.write(_unpack(content, member) if member else content)
 
