@@ -45,7 +45,7 @@ def test_each_command_and_each_of_its_options_says_what_it_is_for(name: str) -> 
     told = run(*name.split(), "--help")
     assert (told.code, bool(EVERY[name].help)) == (0, True)
     options = [each for each in EVERY[name].params if isinstance(each, click.Option)]
-    assert {option.name for option in options if not option.help} <= {"output", "ground", "placement"}
+    assert {option.name for option in options if not option.help} <= {"output", "ground"}
 
 
 @pytest.mark.parametrize("command", [("explain", "pod/p"), ("top",)])

@@ -12,6 +12,8 @@ from tests.cli.demo import demo
 from tests.cli.shell import run
 from tests.engine.kube.written import Json, node, pod, pod_group, queue, with_meta
 
+SPREAD = "apiVersion: gpuyard.io/v1alpha1\nkind: ExtenderConfig\nplacement: spread\n"
+
 
 def saved(folder: Path, *given: Json, kinds: tuple[str, ...] = tuple(PATHS)) -> Json:
     with cluster(folder, *given, kinds=kinds) as kubeconfig:
@@ -132,6 +134,17 @@ def test_what_if_i_submitted_this(tmp_path: Path, gpus: int, code: int, verdict:
         told = run("plan", "--live", "--kubeconfig", kubeconfig, "-f", mine, "--check", "default/mine")
     assert told.code == code
     assert told.out.startswith(verdict)
+
+
+@pytest.mark.row("B-81", case="cluster")
+@pytest.mark.parametrize(("args", "expected"), [((), "node-2"), (("--placement", "pack"), "node-1")])
+def test_pods_are_placed_as_the_cluster_is_set_unless_told_otherwise(
+    tmp_path: Path, args: tuple[str, ...], expected: str
+) -> None:
+    given = (node("node-1"), node("node-2"), queue(), pod("a", on="node-1"), pod("b"))
+    with cluster(tmp_path, *given, config=SPREAD) as kubeconfig:
+        told = run("plan", "--live", "--kubeconfig", kubeconfig, "-o", "json", *args).answer
+    assert told["final"]["default/b"]["node"] == expected
 
 
 def test_what_is_there_already_is_not_submitted_again(tmp_path: Path) -> None:

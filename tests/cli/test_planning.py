@@ -2,11 +2,13 @@
 
 import re
 from pathlib import Path
+from typing import cast
 
 import msgspec
 import pytest
 import yaml
 from gpuyard.cli.drawing import MOST_ROWS
+from gpuyard.engine.model.settings import REMOVED, Removed
 
 from tests.cli.demo import MOVES, demo
 from tests.cli.shell import plan, run
@@ -216,11 +218,27 @@ def test_the_clock_can_be_set(tmp_path: Path) -> None:
     assert plan(tmp_path, *given, args=("--now", "noon")).code == 2
 
 
-def test_placement_packs_or_spreads(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "spread",
+    [
+        pytest.param(("--placement", "spread"), marks=pytest.mark.row("B-81", case="option")),
+        pytest.param(("--set", "placement=spread"), marks=pytest.mark.row("B-81", case="set")),
+    ],
+)
+def test_placement_packs_or_spreads(tmp_path: Path, spread: tuple[str, str]) -> None:
     given = (node("node-1"), node("node-2"), queue(), pod("a", 1, on="node-1"), pod("b", 1))
     assert plan(tmp_path, *given, args=("-o", "json")).answer["final"]["default/b"]["node"] == "node-1"
-    spread = plan(tmp_path, *given, args=("-o", "json", "--placement", "spread")).answer
-    assert spread["final"]["default/b"]["node"] == "node-2"
+    assert plan(tmp_path, *given, args=("-o", "json", *spread)).answer["final"]["default/b"]["node"] == "node-2"
+
+
+@pytest.mark.row("B-81", case="refused")
+@pytest.mark.parametrize("bad", [("--placement", "dense"), ("--set", "placement=dense")])
+def test_a_placement_that_there_is_not_is_refused_with_those_that_there_are(
+    tmp_path: Path, bad: tuple[str, str]
+) -> None:
+    told = plan(tmp_path, *TWO, args=bad)
+    assert (told.code, told.out) == (2, "")
+    assert "placement: 'dense' is none of pack, spread" in told.err
 
 
 def test_settings_have_the_names_of_the_documentation(tmp_path: Path) -> None:
@@ -236,6 +254,16 @@ def test_a_setting_that_changes_no_plan_is_warned_of_once(tmp_path: Path, key: s
     warning = f"warning: --set {key} has no effect: it is for the running extender and changes no plan\n"
     assert (told.code, told.err.count(warning)) == (0, 1)
     assert told.out == plan(tmp_path, *TWO).out
+
+
+@pytest.mark.row("B-83", case="plan")
+def test_a_removed_setting_is_warned_of_with_what_to_do_instead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(cast("dict[str, Removed]", REMOVED), "speed", Removed("nothing is needed", "0.3"))
+    told = plan(tmp_path, *TWO, args=("--set", "speed=9", "--set", "speed=8"))
+    warning = "warning: --set speed: removed, without effect; nothing is needed; refused from version 0.3 on\n"
+    assert (told.code, told.err.count(warning)) == (0, 1)
 
 
 USAGE: Json = {"apiVersion": "gpuyard.io/v1alpha1", "kind": "QueueUsage", "metadata": {"name": "usage"}}

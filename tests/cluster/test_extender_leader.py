@@ -1,69 +1,26 @@
 """Two extenders and one Lease: one answers, the other sends its callers away, and takes over when the first is gone.
 
 A Service would route kube-scheduler's connections to the pod with the leader's label. On this ground there are no
-Services, so a small proxy does that on the port that kube-scheduler asks.
+Services, so a small proxy does that on the port that kube-scheduler asks (`contenders.py`).
 """
 
 from __future__ import annotations
 
-import contextlib
-import http.client
-import json
 import signal
-import socket
-import sys
-import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from gpuyard.sandbox import files, ports, processes
+from gpuyard.sandbox import ports, processes
 from gpuyard.sandbox.demo.stage import EXTENDER, extender_port, start_extender
 
-from tests.cluster.yard import headers
+from tests.cluster.contenders import Contender, Route
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpuyard.sandbox import Cluster
-    from gpuyard.sandbox.processes import Process
-
     from tests.cluster.yard import Yard
 
 pytestmark = pytest.mark.ground("processes")
-
-
-class Contender:
-    """An extender that takes part in the election of a namespace; it ends with the sandbox at the latest."""
-
-    def __init__(self, cluster: Cluster, name: str, namespace: str) -> None:
-        self.port, ops = ports.free(ports.candidates()), ports.free(ports.candidates())
-        self.name = name
-        addresses = ["--host=127.0.0.1", f"--port={self.port}", f"--ops-port={ops}"]
-        election = [f"--lease-namespace={namespace}", f"--pod={name}"]
-        token = f"--token={cluster.folder / files.EXTENDER_TOKEN}"
-        command = [sys.executable, "-m", "gpuyard.extender", f"--kubeconfig={cluster.kubeconfig}", token]
-        self._headers = headers(cluster)
-        log = cluster.log(f"{namespace}-{name}")
-        self.process: Process = processes.start(
-            [*command, *addresses, *election], cluster.folder, f"{namespace}-{name}", "", log
-        )
-
-    def ask(self) -> tuple[Any, bool]:
-        """The answer to a filter call for a pod without GPU, and whether the connection was closed with it."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
-        body = json.dumps({"Pod": {"metadata": {"name": "p"}}, "NodeNames": ["node-1"]})
-        connection.request("POST", "/scheduler/filter", body, self._headers)
-        response = connection.getresponse()
-        answer = json.loads(response.read())
-        connection.close()
-        return answer, response.headers.get("Connection") == "close"
-
-    def serves(self) -> bool:
-        """Whether it decides at this moment."""
-        try:
-            return not self.ask()[0]["Error"]
-        except OSError:
-            return False
 
 
 @pytest.fixture
@@ -81,46 +38,6 @@ def pair(yard: Yard) -> Iterator[tuple[Contender, Contender]]:
 def labelled(yard: Yard) -> set[str]:
     """The pods that carry the leader's label."""
     return {name for name, pod in yard.pods().items() if "gpuyard.io/leader" in pod["metadata"].get("labels", {})}
-
-
-class Route:
-    """Takes connections on one port and leads each to whoever of the contenders serves at that moment."""
-
-    def __init__(self, port: int, contenders: tuple[Contender, ...]) -> None:
-        self._contenders = contenders
-        self._listener = socket.create_server(("127.0.0.1", port))
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def close(self) -> None:
-        """Take no more connections."""
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                caller, _ = self._listener.accept()
-                threading.Thread(target=self._lead, args=[caller], daemon=True).start()
-
-    def _lead(self, caller: socket.socket) -> None:
-        leader = next((one for one in self._contenders if one.serves()), None)
-        with caller, contextlib.suppress(OSError):
-            if leader is None:
-                return
-            with socket.create_connection(("127.0.0.1", leader.port)) as extender:
-                back = threading.Thread(target=_pump, args=[extender, caller], daemon=True)
-                back.start()
-                _pump(caller, extender)
-                back.join()
-
-
-def _pump(source: socket.socket, target: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        while data := source.recv(65536):
-            target.sendall(data)
-    for one in (source, target):
-        with contextlib.suppress(OSError):
-            one.shutdown(socket.SHUT_RDWR)
 
 
 @pytest.fixture

@@ -7,13 +7,22 @@ import msgspec
 import pytest
 from gpuyard.common.following import FollowedSettings
 from gpuyard.common.settings import Seconds, SettingsError, Span, Strict, check, load, parse
+from gpuyard.engine.model.settings import Removed
 
 
 class Filter(Strict, frozen=True):
     max_nodes: int = 32
 
 
+GONE = {
+    "filter.fewest": Removed("filter.maxNodes alone decides", "0.3"),
+    "speed": Removed("nothing is needed", "0.3"),
+    "old.part.name": Removed("set grace", "0.3"),
+}
+
+
 class SampleConfig(Strict, frozen=True):
+    removed = GONE
     filter: Filter = Filter()
     grace: Seconds = Seconds(60)
     ttl: Span = Span(60)
@@ -195,7 +204,14 @@ class Followed:
     def __init__(self, file: Path) -> None:
         self.changed: list[SampleConfig] = []
         self.refused: list[str] = []
-        self.settings = FollowedSettings(file, SampleConfig, changed=self.changed.append, refused=self.refused.append)
+        self.warned: list[str] = []
+        self.settings = FollowedSettings(
+            file,
+            SampleConfig,
+            changed=self.changed.append,
+            refused=self.refused.append,
+            warned=self.warned.append,
+        )
         self.settings.interval = 0.01
 
 
@@ -253,3 +269,72 @@ async def test_a_mounted_config_map_is_followed_across_its_swapped_link(tmp_path
             await asyncio.sleep(0.01)
     task.cancel()
     assert followed.settings.current.filter.max_nodes == 2
+
+
+# --- settings that were removed
+
+
+def warnings_of(body: str) -> tuple[SampleConfig, list[str]]:
+    found: list[str] = []
+    return parse((HEAD + body).encode(), SampleConfig, "sample.yaml", found.append), found
+
+
+@pytest.mark.row("B-83", case="accepted")
+def test_a_removed_setting_is_accepted_with_a_warning_that_says_where_it_is_and_what_to_do_instead() -> None:
+    made, warnings = warnings_of("filter: {maxNodes: 7}\nspeed: 3\n")
+    assert made.filter.max_nodes == 7
+    what = "removed, without effect; nothing is needed; refused from version 0.3 on"
+    assert warnings == [f"sample.yaml:4: speed: {what}"]
+
+
+@pytest.mark.row("B-83", case="accepted")
+@pytest.mark.parametrize(
+    ("body", "most"),
+    [
+        ("filter:\n  maxNodes: 7\n  fewest: 2\n", 7),
+        ("filter: {fewest: 2}\n", 32),
+        ("old: {part: {name: x}}\n", 32),
+        ("old: {part: {name: x}}\nfilter: {fewest: null, maxNodes: 9}\n", 9),
+    ],
+)
+def test_a_removed_setting_of_a_section_leaves_the_rest_of_the_section(body: str, most: int) -> None:
+    made, warnings = warnings_of(body)
+    assert (made.filter.max_nodes, len(warnings)) == (most, body.count("old") + body.count("fewest"))
+
+
+@pytest.mark.row("B-83", case="unknown")
+@pytest.mark.parametrize(
+    ("body", "unknown"),
+    [("nope: 1\n", "nope"), ("old: {part: {name: x, other: 1}}\n", "old"), ("filter: {speed: 1}\n", "filter.speed")],
+)
+def test_a_key_that_never_was_a_setting_is_refused_beside_removed_ones(body: str, unknown: str) -> None:
+    assert f"{unknown}: " in error_of(body + "speed: 3\n")
+
+
+@pytest.mark.parametrize("body", ["old: 3\n", "old: {part: [name]}\n", "filter: fewest\n"])
+def test_a_value_in_place_of_a_section_is_no_removed_setting(body: str) -> None:
+    assert error_of(body)
+
+
+@pytest.mark.row("B-83", case="log")
+def test_a_warning_is_told_at_the_start_and_again_only_after_it_was_over(file: Path) -> None:
+    good = file.read_text()
+    file.write_text(good + "speed: 3\n")
+    followed = Followed(file)
+    followed.settings.poll()
+    assert len(followed.warned) == 1
+    file.write_text(good)
+    followed.settings.poll()
+    file.write_text(good + "speed: 4\n")
+    followed.settings.poll()
+    assert len(followed.warned) == 2
+    assert not followed.changed, "it has no effect"
+
+
+@pytest.mark.row("B-83", case="check")
+def test_check_accepts_a_removed_setting_and_warns_of_it(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(file.read_text() + "speed: 3\n")
+    assert check(file, SampleConfig) == 0
+    told = capsys.readouterr()
+    assert told.out == f"{file}: a valid SampleConfig\n"
+    assert told.err.startswith(f"warning: {file}:4: speed: removed, without effect")

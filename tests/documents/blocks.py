@@ -24,7 +24,13 @@ PLAYED = tuple(DOCS / f"{name}.md" for name in ("queues", "coming-from", "operat
 
 PLAYED_IN_PARTS = {
     START: ("test_mock_start.py", "test_sandbox_kind.py"),
-    DOCS / "install.md": ("test_install.py", "test_sandbox_kind.py", "test_wiring.py", "test_wiring_kind.py"),
+    DOCS / "install.md": (
+        "test_install.py",
+        "test_sandbox_kind.py",
+        "test_upgrade.py",
+        "test_wiring.py",
+        "test_wiring_kind.py",
+    ),
     RECIPES: ("test_mock_recipes.py",),
     DOCS / "security.md": ("test_admission.py", "test_install.py", "test_wiring_kind.py"),
 }

@@ -179,6 +179,7 @@ SELF_TOLD = {
     "honorDisruptionBudgets": "whether disruption budgets protect pods that would have to give way",
     "k": "how much past use counts in the shares, where a history of use is known; the extender keeps none yet",
     "moveBarePods": "whether pods without an owner are moved; it needs the right to create pods",
+    "placement": "which of the nodes and GPUs with room a pod gets: pack the fullest, spread the emptiest",
     "podsWithoutQueue": "what becomes of pods that name no queue: pass, or refuse",
     "saturationMultiplier": "how much fuller than its victim, by fair share, a queue may become by taking back",
 }

@@ -5,6 +5,7 @@ from gpuyard.engine.model import Shape
 from gpuyard.engine.model.results import Reason
 from gpuyard.engine.placing.placement import Placer
 from gpuyard.engine.placing.scratch import Scratch
+from gpuyard.engine.placing.strategies.pack import PACK
 from gpuyard.engine.rules.accounts import Accounts
 from gpuyard.engine.stepwise import at_once
 
@@ -98,7 +99,7 @@ def test_the_only_place_of_a_pod_that_is_not_moved_is_its_own(within: set[str] |
     snapshot = yard().nodes(2).queue("a").running("a", name="p", on="node-1", pod=BARE).snapshot()
     scratch, pod = Scratch(snapshot, Accounts.of(snapshot, 0)), snapshot.pods["ns/p"]
     scratch.evict(pod)
-    placer = Placer(scratch, spread=False, standing={}, moves_bare=False)
+    placer = Placer(scratch, PACK, {}, moves_bare=False)
     spot = at_once(placer.find(pod, None if within is None else frozenset(within)))
     assert (spot.node if spot else None) == node
 
@@ -109,4 +110,4 @@ def test_once_its_place_is_taken_a_pod_that_is_not_moved_has_none() -> None:
     scratch, pod = Scratch(snapshot, Accounts.of(snapshot, 0)), snapshot.pods["ns/p"]
     scratch.evict(pod)
     scratch.nominate(snapshot.pods["ns/new"], "node-1", ())
-    assert at_once(Placer(scratch, spread=False, standing={}, moves_bare=False).find(pod)) is None
+    assert at_once(Placer(scratch, PACK, {}, moves_bare=False).find(pod)) is None

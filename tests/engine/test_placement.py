@@ -7,6 +7,8 @@ from gpuyard.engine.model import Node, Pod, PodTerm, Requirement, Shape
 from gpuyard.engine.placing.node_room import Room
 from gpuyard.engine.placing.placement import Placer, Spot
 from gpuyard.engine.placing.scratch import Scratch
+from gpuyard.engine.placing.strategies import STRATEGIES, Strategy
+from gpuyard.engine.placing.strategies.pack import PACK
 from gpuyard.engine.rules.accounts import Accounts
 from gpuyard.engine.stepwise import at_once
 
@@ -29,8 +31,8 @@ def nodes(chance: Random) -> list[Node]:
     ]
 
 
-def placer(scratch: Scratch, *, spread: bool = False) -> Placer:
-    return Placer(scratch, spread=spread, standing={})
+def placer(scratch: Scratch, strategy: Strategy = PACK) -> Placer:
+    return Placer(scratch, strategy, {})
 
 
 def scratch_of(*some: Node) -> Scratch:
@@ -38,28 +40,27 @@ def scratch_of(*some: Node) -> Scratch:
     return Scratch(snapshot, Accounts.of(snapshot, 0))
 
 
-def looked_for(scratch: Scratch, shape: Shape, *, spread: bool) -> str | None:
+def looked_for(scratch: Scratch, shape: Shape, strategy: Strategy) -> str | None:
     """The best of all nodes by the list of the module."""
 
     def rank(room: Room) -> tuple[bool, bool, int, str]:
-        free = -room.cpu_later if spread else room.cpu_later
-        return not room.fits_now(shape), bool(room.node.gpus), free, room.node.name
+        return not room.fits_now(shape), bool(room.node.gpus), strategy.rank(room.cpu_later), room.node.name
 
     rooms = map(scratch.rooms.__getitem__, scratch.rooms.names())
     best = min((rank(room) for room in rooms if room.node.open and room.fits_later(shape)), default=None)
     return best[-1] if best else None
 
 
-@pytest.mark.parametrize("spread", [False, True], ids=["pack", "spread"])
+@pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=STRATEGIES)
 @pytest.mark.parametrize("seed", range(20))
-def test_a_pod_without_gpus_gets_the_place_that_looking_at_all_nodes_would_give(seed: int, spread: bool) -> None:
+def test_a_pod_without_gpus_gets_the_place_that_looking_at_all_nodes_would_give(seed: int, strategy: Strategy) -> None:
     chance = Random(seed)
     scratch = scratch_of(*nodes(chance))
-    places = placer(scratch, spread=spread)
+    places = placer(scratch, strategy)
     while True:
         shape = Shape(cpu=chance.choice([0, 1000, 2000]), memory=chance.choice([0, 1]))
         spot = at_once(places.find(Pod(key="ns/new", workload="ns/a-1", shape=shape)))
-        assert (spot.node if spot else None) == looked_for(scratch, shape, spread=spread)
+        assert (spot.node if spot else None) == looked_for(scratch, shape, strategy)
         if spot is None:
             return
         scratch.rooms.shift(spot.node, shape, (), chance.choice([0, -1]), -1)
@@ -112,10 +113,10 @@ def random_hosts(chance: Random) -> Scratch:
     return Scratch(snapshot, Accounts.of(snapshot, 0))
 
 
-@pytest.mark.parametrize("spread", [False, True], ids=["pack", "spread"])
+@pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=STRATEGIES)
 @pytest.mark.parametrize("seed", range(30))
 def test_where_only_required_affinity_decides_the_index_finds_what_looking_at_all_nodes_would(
-    seed: int, spread: bool
+    seed: int, strategy: Strategy
 ) -> None:
     chance = Random(seed)
     scratch = random_hosts(chance)
@@ -127,6 +128,6 @@ def test_where_only_required_affinity_decides_the_index_finds_what_looking_at_al
 
     def found(*terms: PodTerm) -> Spot | None:
         shape = Shape(**asked, **{field: terms})  # type: ignore[arg-type]
-        return at_once(placer(scratch, spread=spread).find(Pod(key="ns/new", workload="ns/a-1", shape=shape)))
+        return at_once(placer(scratch, strategy).find(Pod(key="ns/new", workload="ns/a-1", shape=shape)))
 
     assert found(term) == found(term, nobody)

@@ -4,6 +4,8 @@ import pytest
 from gpuyard.engine.model import Node, Shape
 from gpuyard.engine.model.counting import Occupancy
 from gpuyard.engine.placing.node_room import Room, Rooms
+from gpuyard.engine.placing.strategies.pack import PACK
+from gpuyard.engine.placing.strategies.spread import SPREAD
 
 from tests.engine.builders import yard
 
@@ -21,28 +23,28 @@ def room(idle: int, releasing: int = 0, **groups: tuple[int, int]) -> Room:
 
 
 def test_the_fullest_shared_gpu_with_room_is_joined() -> None:
-    assert room(4, a=(200, 0), b=(500, 0), c=(700, 0)).choose_groups(HALF, (), spread=False) == ("b",)
+    assert room(4, a=(200, 0), b=(500, 0), c=(700, 0)).choose_groups(HALF, (), PACK) == ("b",)
 
 
 def test_to_spread_a_whole_free_gpu_comes_first() -> None:
-    assert room(4, a=(200, 0)).choose_groups(HALF, (), spread=True) == ("gpu-0",)
+    assert room(4, a=(200, 0)).choose_groups(HALF, (), SPREAD) == ("gpu-0",)
 
 
 def test_a_gpu_that_a_whole_pod_still_has_is_opened_under_a_new_name_once_it_is_being_freed() -> None:
     full = room(0, 2)
-    assert full.choose_groups(HALF_OF_TWO, (), spread=False) == ("gpu-0", "gpu-1")
+    assert full.choose_groups(HALF_OF_TWO, (), PACK) == ("gpu-0", "gpu-1")
     assert not full.has_now(HALF_OF_TWO, ("gpu-0", "gpu-1"))
 
 
 def test_free_gpus_are_opened_before_those_being_freed() -> None:
-    assert room(1, 1, old=(0, 500)).choose_groups(HALF_OF_TWO, (), spread=False) == ("gpu-0", "old")
+    assert room(1, 1, old=(0, 500)).choose_groups(HALF_OF_TWO, (), PACK) == ("gpu-0", "old")
 
 
 def test_what_is_promised_on_a_gpu_being_freed_counts() -> None:
     full = room(0, 1)
     full.shift(QUARTER, ("gpu-0",), 0, -1)
     assert (full.now, full.later) == (0, 0)
-    assert full.choose_groups(QUARTER, (), spread=False) == ("gpu-0",)
+    assert full.choose_groups(QUARTER, (), PACK) == ("gpu-0",)
 
 
 def test_nobody_starts_on_a_gpu_that_is_only_promised_yet() -> None:

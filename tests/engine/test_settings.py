@@ -1,8 +1,12 @@
 """Settings as text: durations, ratios, switches, and what is said of those that cannot be read."""
 
+from collections.abc import Mapping
+from typing import cast
+
 import pytest
+from gpuyard.common.version import __version__
 from gpuyard.engine.model import SCALE
-from gpuyard.engine.model.settings import KEYS, SettingError, Settings, duration, scaled
+from gpuyard.engine.model.settings import KEYS, LIVE_KEYS, REMOVED, Removed, SettingError, Settings, duration, scaled
 
 
 @pytest.mark.parametrize(
@@ -81,3 +85,35 @@ def test_a_wrong_value_names_the_setting_and_the_fault(key: str, text: str, why:
 
 def test_every_setting_is_a_field() -> None:
     assert {field for field, _ in KEYS.values()} <= set(Settings.__struct_fields__)
+
+
+# --- settings that were removed
+
+
+@pytest.mark.row("B-83", case="plan")
+def test_a_removed_setting_is_accepted_and_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(cast("dict[str, Removed]", REMOVED), "speed", Removed("nothing is needed", "0.3"))
+    assert Settings().with_text("speed", "anything") == Settings()
+    with pytest.raises(SettingError, match="speeds: no such setting"):
+        Settings().with_text("speeds", "1")
+
+
+def overdue(removed: Mapping[str, Removed], version: str) -> list[str]:
+    """The removed settings that this version should refuse, so that their entries have to go."""
+    return [key for key, one in removed.items() if _numbers(version) >= _numbers(one.until)]
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in version.split(".")[:2]]
+
+
+@pytest.mark.row("B-83", case="expired")
+def test_a_removed_setting_leaves_the_table_with_the_version_that_it_names() -> None:
+    removed = {"a": Removed("", "0.9"), "b": Removed("", "0.10"), "c": Removed("", "1.0")}
+    assert overdue(removed, "0.9.1") == ["a"]
+    assert overdue(removed, "0.10.0") == ["a", "b"]
+    assert overdue(REMOVED, __version__) == []
+
+
+def test_no_setting_is_removed_that_is_there() -> None:
+    assert REMOVED.keys().isdisjoint({*KEYS, *LIVE_KEYS})

@@ -252,7 +252,11 @@ class Yard:
         self.truth = self._fresh().ledger
         self.api = Api()
         binder = Binder(
-            self.bench.ledger, self.bench.verbs.may_bind, unavailable=lambda: None, clock=lambda: self.bench.now
+            self.bench.ledger,
+            self.bench.verbs.may_bind,
+            self.bench.verbs.strategy,
+            unavailable=lambda: None,
+            clock=lambda: self.bench.now,
         )
         binder.client = cast("Client", self.api)
         self.server = Server(

@@ -10,6 +10,8 @@ import aiohttp
 import pytest
 from gpuyard.common.extender_config import ExtenderConfig
 from gpuyard.common.kube.changes import Batch, Change
+from gpuyard.engine.placing.strategies.pack import PACK
+from gpuyard.engine.placing.strategies.spread import SPREAD
 from gpuyard.extender import app
 from gpuyard.extender.app import CUT_OFF, STARTING, Extender, Options
 from gpuyard.extender.ledger import Phase
@@ -207,6 +209,21 @@ async def test_new_settings_change_what_pods_mean(tmp_path: Path) -> None:
     await made._reading
     assert made.ledger.snapshot.workloads["ns/p"].queue == "rest"
     assert made.ledger.take_news()
+
+
+@pytest.mark.row("B-81", case="reload")
+async def test_a_changed_placement_acts_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "extender.yaml"
+    file.write_text(CONFIG)
+    made = extender(file)
+    assert made.verbs.strategy() == PACK
+    file.write_text(CONFIG + "placement: spread\n")
+    assert made._followed
+    made._followed.poll()
+    assert made.verbs.strategy() == SPREAD
+    assert made._reading
+    await made._reading
+    assert made.ledger.take_news(), "the planner looks again, too"
 
 
 def test_settings_with_a_fault_change_nothing(tmp_path: Path) -> None:

@@ -52,6 +52,7 @@ def binder(of: Bench, api: Api) -> Binder:
     made = Binder(
         of.ledger,
         of.verbs.may_bind,
+        of.verbs.strategy,
         unavailable=lambda: Unavailable(of.unavailable) if of.unavailable else None,
         clock=lambda: of.now,
     )

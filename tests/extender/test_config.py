@@ -1,11 +1,12 @@
 """ExtenderConfig: strict, with the defaults that the documents name."""
 
 from pathlib import Path
+from typing import cast
 
 import pytest
 from gpuyard.common.extender_config import VOLUME_TTL, ExtenderConfig, Keep
 from gpuyard.common.settings import SettingsError, Span, parse
-from gpuyard.engine.model.settings import Settings
+from gpuyard.engine.model.settings import REMOVED, Removed, Settings
 
 HEAD = "apiVersion: gpuyard.io/v1alpha1\nkind: ExtenderConfig\n"
 
@@ -35,14 +36,16 @@ def test_everything_set() -> None:
     assert made.engine.namespace_match == "label"
 
 
+@pytest.mark.row("B-81", case="config")
 def test_the_engines_settings_are_set_under_the_names_of_plan() -> None:
     made = config(
-        "consolidation: {maxMoved: -1, keepNodesEmpty: true}\n"
+        "placement: spread\nconsolidation: {maxMoved: -1, keepNodesEmpty: true}\n"
         "staleness: {gracePeriod: -1s}\nhonorDisruptionBudgets: false\n"
         "fairshare: {k: 0.5}\nreclaim: {saturationMultiplier: 1.25}\n"
     )
     expected = Settings()
     for key, value in {
+        "placement": "spread",
         "consolidation.maxMoved": "-1",
         "consolidation.keepNodesEmpty": "true",
         "staleness.gracePeriod": "-1s",
@@ -81,11 +84,30 @@ def test_a_bare_off_is_read_as_it_is_meant() -> None:
         ("promise: {ttl: -5s}\n", "promise.ttl: Expected at least 1s"),
         ("verdict: {ttl: 0s}\n", "verdict.ttl: Expected at least 1s"),
         ("planner: {interval: 0s}\n", "planner.interval: Expected at least 1s"),
+        pytest.param(
+            "placement: dense\n",
+            "extender.yaml:3: placement: 'dense' is none of pack, spread",
+            marks=pytest.mark.row("B-81", case="refused"),
+        ),
+        ("podsWithoutQueue: maybe\n", "podsWithoutQueue: 'maybe' is none of pass, refuse"),
+        ("namespaceMatch: some\n", "namespaceMatch: 'some' is none of label, name, off"),
     ],
 )
 def test_what_cannot_be_is_refused_with_its_place(text: str, where: str) -> None:
     with pytest.raises(SettingsError, match=where):
         config(text)
+
+
+@pytest.mark.row("B-83", case="accepted")
+def test_a_setting_of_an_earlier_version_keeps_no_extender_from_starting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(cast("dict[str, Removed]", REMOVED), "filter.speed", Removed("set filter.maxNodes", "0.3"))
+    warnings: list[str] = []
+    text = f"{HEAD}filter: {{maxNodes: 12, speed: 3}}\n"
+    made = parse(text.encode(), ExtenderConfig, "extender.yaml", warnings.append)
+    assert made.filter.max_nodes == 12
+    assert [warning.partition("; ")[0] for warning in warnings] == [
+        "extender.yaml:3: filter.speed: removed, without effect"
+    ]
 
 
 def test_pods_with_volumes_have_the_time_that_volumes_take() -> None:

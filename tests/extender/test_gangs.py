@@ -1,7 +1,8 @@
 """Gangs start whole: nobody before all who are needed have been offered nodes, and then each on a node of its own."""
 
 import pytest
-from gpuyard.common.extender_config import Verdict
+from gpuyard.common.extender_config import ExtenderConfig, Verdict
+from gpuyard.engine.model.settings import Placement
 from gpuyard.extender.http.wire import WireError
 
 from tests.extender.builders import Bench, Json, broken_call, group, node, pod, queue, topology
@@ -19,6 +20,15 @@ A, B, C, D = (member(name) for name in "abcd")
 def bench(*more: Json, minimum: int = 3, members: tuple[Json, ...] = (A, B, C)) -> Bench:
     """Two nodes with room for four members."""
     return Bench(node("n1"), node("n2"), queue("team"), group("g", minimum, "team"), *members, *more)
+
+
+@pytest.mark.row("B-80", case="gang")
+@pytest.mark.parametrize(("placement", "nodes"), [("pack", {"n1"}), ("spread", {"n1", "n2"})])
+def test_the_members_are_placed_by_the_strategy(placement: Placement, nodes: set[str]) -> None:
+    things = (node("n1"), node("n2"), queue("team"), group("g", 2, "team"), A, B)
+    of = Bench(*things, config=ExtenderConfig(placement=placement))
+    assert [of.passes(one) for one in (A, B)] == [False, True]
+    assert set(places(of).values()) == nodes
 
 
 def places(of: Bench) -> dict[str, str]:

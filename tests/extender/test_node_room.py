@@ -1,6 +1,7 @@
 """The room for parts of GPUs, of which kube-scheduler knows nothing."""
 
 import pytest
+from gpuyard.common.extender_config import ExtenderConfig
 
 from tests.extender.builders import Bench, Json, call, node, pod, queue
 
@@ -52,3 +53,25 @@ def test_of_equally_full_nodes_a_part_gets_the_most_points_where_its_gpu_has_the
     asked = part("p", 4096)
     bench.put(asked)
     assert [one.score for one in bench.verbs.prioritize(call(asked, "n1", "n2"))] == [8, 9]
+
+
+# --- spread
+
+SPREAD = ExtenderConfig(placement="spread")
+
+
+@pytest.mark.row("B-80", case="parts")
+def test_to_spread_a_part_gets_the_most_points_where_the_most_gpus_are_free() -> None:
+    shared = pod("s", "team", 0, on="n1", annotations={"gpu-fraction": "0.3"}, labels={"runai-gpu-group": "g"})
+    half = pod("half", "team", 0, annotations={"gpu-fraction": "0.5"})
+    bench = Bench(node("n1", 2), node("n2", 4), queue("team"), shared, half, config=SPREAD)
+    assert [one.score for one in bench.verbs.prioritize(call(half, "n1", "n2"))] == [8, 9]
+
+
+@pytest.mark.row("B-80", case="parts")
+def test_to_spread_parts_a_gpu_with_more_free_memory_gets_more_points() -> None:
+    nodes = [sized("n1", 16384), sized("n2", 16384)]
+    things = (*nodes, queue("team"), part("a", 4096, on="n1", group="g"), part("b", 8192, on="n2", group="h"))
+    bench, asked = Bench(*things, config=SPREAD), part("p", 4096)
+    bench.put(asked)
+    assert [one.score for one in bench.verbs.prioritize(call(asked, "n1", "n2"))] == [9, 8]

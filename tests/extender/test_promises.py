@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from gpuyard.engine.model import Promise, Shape
+from gpuyard.engine.placing.strategies.pack import PACK
 from gpuyard.engine.rules.promises import inherits
 from gpuyard.extender.http.wire import WireError
 from gpuyard.extender.ledger import kept_room
@@ -110,7 +111,7 @@ def test_to_be_looked_at_makes_no_pod_an_heir() -> None:
     of = Bench(node("n1"), node("n2"), queue("team"))
     of.ledger.put_promises([promise("old", owner="job")])
     of.put(first := owned("first", "job"), owned("second", "job"))
-    NodeRoom(of.ledger.snapshot, of.ledger, of.ledger.entries["ns/second"].seen.pod)
+    NodeRoom(of.ledger.snapshot, of.ledger, of.ledger.entries["ns/second"].seen.pod, PACK)
     assert of.ledger.promises.of(of.ledger.entries["ns/second"].seen.pod)
     assert of.filter(first).node_names == ["n1"]
 

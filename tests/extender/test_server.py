@@ -55,7 +55,11 @@ class Service:
         self.registry = CollectorRegistry()
         self.api = Api()
         self.binder = Binder(
-            self.bench.ledger, self.bench.verbs.may_bind, unavailable=lambda: None, clock=lambda: self.bench.now
+            self.bench.ledger,
+            self.bench.verbs.may_bind,
+            self.bench.verbs.strategy,
+            unavailable=lambda: None,
+            clock=lambda: self.bench.now,
         )
         self.binder.client = cast("Client", self.api)
         self.gate = anybody()

@@ -8,7 +8,18 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import click
-from gpuyard.cli import alterations, bypass, callers, devices, rights, scheduler_config, schemas, scraping, wiring
+from gpuyard.cli import (
+    alterations,
+    bypass,
+    callers,
+    devices,
+    rights,
+    scheduler_config,
+    schemas,
+    scraping,
+    settings_file,
+    wiring,
+)
 from gpuyard.cli.calling import ANSWER_IS_NO, BAD_INPUT, calling, end, reaching
 from gpuyard.cli.files import STANDARD_INPUT
 from gpuyard.cli.findings import Finding, all_well, told
@@ -24,6 +35,7 @@ CHECKS: Mapping[str, Check] = {
     wiring.TOLD: wiring.told,
     wiring.ASKS: wiring.asks,
     callers.KNOWN: callers.known,
+    settings_file.TAKEN: settings_file.taken,
     rights.GRANTED: rights.granted,
     schemas.THERE: schemas.there,
     bypass.GOVERNED: bypass.by_queue,
@@ -45,9 +57,9 @@ CHECKS: Mapping[str, Check] = {
 def doctor(asked: click.Context, /, kubeconfig: str, context: str, output: str, **urls: str) -> None:
     """Find what is wrong with gpuyard in a cluster. The exit code is 0 if all is well, 1 if something was found.
 
-    The command checks that an extender answers kube-scheduler and nobody else; its rights, CRDs, queues and metrics;
-    pods that were changed while they ran; the mock; the GPUs of nodes, and what a removed mock has left on them. It
-    changes nothing.
+    The command checks that an extender answers kube-scheduler and nobody else; its settings, rights, CRDs, queues and
+    metrics; pods that were changed while they ran; the mock; the GPUs of nodes, and what a removed mock has left on
+    them. It changes nothing.
     """
     if asked.invoked_subcommand:
         return

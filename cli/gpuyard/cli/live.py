@@ -21,7 +21,7 @@ SOURCE = "the cluster"
 REMEDY = "gpuyard's CRDs are not installed, see docs/install.md"
 
 CONFIG = resources.CONFIG_MAPS.named("gpuyard-extender", "gpuyard")
-_FILE = "extender.yaml"
+FILE = "extender.yaml"
 
 TOPOLOGIES = resources.TOPOLOGIES
 """Only where KAI Scheduler's CRDs are: none of ours."""
@@ -102,7 +102,7 @@ def _size(owner: Json) -> Json:
 async def settings(client: Client) -> Settings:
     """How the extender of the cluster decides; as by default where it is not installed or we may not look."""
     try:
-        text = ((await client.get(CONFIG)).get("data") or {}).get(_FILE, "")
+        text = ((await client.get(CONFIG)).get("data") or {}).get(FILE, "")
         return parse(text.encode(), ExtenderConfig, CONFIG.about).engine
     except ApiError as error:
         if not error.not_found:

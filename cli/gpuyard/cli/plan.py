@@ -35,7 +35,12 @@ _OUTPUTS = ("table", "json", "jsonl", "yaml", "story")
     metavar="TIME",
     help="The time of the decision, as 2026-01-31T12:00:00Z.  [default: newest time of the input]",
 )
-@click.option("--placement", type=click.Choice(["pack", "spread"]), default="pack", show_default=True)
+@click.option(
+    "--placement",
+    metavar="STRATEGY",
+    help="The order of nodes and GPUs with room: pack, the fullest first; spread, the emptiest first.  "
+    "[default: pack; with --live as in the cluster]",
+)
 @click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="A setting, as consolidation.maxMoved=4.")
 @click.option("-o", "output", type=click.Choice(_OUTPUTS), default="table", show_default=True)
 @click.option(

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from time import time
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, get_args
 
 import click
 import msgspec
@@ -17,7 +17,7 @@ from gpuyard.engine.kube.faults import Fault, Unreadable
 from gpuyard.engine.kube.times import moment
 from gpuyard.engine.model import SCALE
 from gpuyard.engine.model.results import Outcome
-from gpuyard.engine.model.settings import LIVE_KEYS, NO_HISTORY, PHASES, Phase, SettingError, Settings
+from gpuyard.engine.model.settings import LIVE_KEYS, NO_HISTORY, PHASES, REMOVED, Phase, SettingError, Settings
 from gpuyard.engine.model.snapshot import Snapshot
 from gpuyard.engine.search.settle import settle
 from msgspec.structs import replace
@@ -52,7 +52,7 @@ def run(  # noqa: PLR0913 - the options of the command
     phases: str,
     cycles: int,
     now: str | None,
-    placement: Literal["pack", "spread"],
+    placement: str | None,
     pairs: Sequence[str],
     output: str,
     checks: tuple[str, ...],
@@ -68,9 +68,11 @@ def run(  # noqa: PLR0913 - the options of the command
         raise click.UsageError("say what to read: -f PATH (repeatable), --live, or --each DIR")
     if explain is not None and (each is not None or output == "story"):
         raise click.UsageError("--explain is about one snapshot, and no story: without --each and -o story")
-    options = {"phases": _phases(phases), "cycles": cycles, "placement": placement}
+    phases_run = _phases(phases)
     cluster = _look(kubeconfig, context) if live else None
-    settings = replace(cluster.settings if cluster else Settings(), **options)
+    settings = replace(cluster.settings if cluster else Settings(), phases=phases_run, cycles=cycles)
+    if placement is not None:
+        settings = _with_text(settings, "placement", placement, "--")
     asked = Request(
         settings=_with_pairs(settings, pairs),
         now=int(time()) if live and now is None else _now(now),
@@ -187,13 +189,19 @@ def _with_pairs(settings: Settings, pairs: Sequence[str]) -> Settings:
         key, equals, text = pair.partition("=")
         if not equals:
             raise click.UsageError(f"--set {pair}: KEY=VALUE is needed")
-        try:
-            settings = settings.with_text(key, text)
-        except SettingError as error:
-            raise click.UsageError(f"--set {error}") from None
+        settings = _with_text(settings, key, text, "--set ")
+    for key in dict.fromkeys(key for key in (pair.partition("=")[0] for pair in pairs) if key in REMOVED):
+        click.echo(f"warning: --set {key}: {REMOVED[key]}", err=True)
     for key in without_effect:
         click.echo(f"warning: --set {key} has no effect: it is for the running extender and changes no plan", err=True)
     return settings
+
+
+def _with_text(settings: Settings, key: str, text: str, option: str) -> Settings:
+    try:
+        return settings.with_text(key, text)
+    except SettingError as error:
+        raise click.UsageError(f"{option}{error}") from None
 
 
 def _now(text: str | None) -> int | None:

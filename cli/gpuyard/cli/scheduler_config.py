@@ -350,7 +350,7 @@ def _name(field: str, extender: Json) -> Iterator[Flaw]:
 def _verbs(field: str, extender: Json) -> Iterator[Flaw]:
     harm = {
         "filterVerb": "no quota is held",
-        "prioritizeVerb": "pods are spread over nodes instead of packed",
+        "prioritizeVerb": "kube-scheduler chooses among the nodes by its own scores, whatever `placement` says",
         "preemptVerb": "kube-scheduler evicts pods whom queues protect",
     }
     for key, verb in VERBS.items():
@@ -360,7 +360,7 @@ def _verbs(field: str, extender: Json) -> Iterator[Flaw]:
     if extender.get("bindVerb") not in (None, "", "bind"):
         yield Flaw(f"{field}.bindVerb", f"is {extender['bindVerb']}: no pod is bound", "write bind, or take it away")
     if extender.get("prioritizeVerb") and 0 < _number(extender.get("weight")) < WEIGHT:
-        seen = f"is {extender['weight']}: kube-scheduler's own scores outweigh packing"
+        seen = f"is {extender['weight']}: kube-scheduler's own scores outweigh those of gpuyard"
         yield Flaw(f"{field}.weight", seen, f"write {WEIGHT}", Status.WARN)
 
 

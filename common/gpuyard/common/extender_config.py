@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 import msgspec
 from gpuyard.common.settings import Seconds, Span, Strict
 from gpuyard.engine.model import SCALE
-from gpuyard.engine.model.settings import Settings
+from gpuyard.engine.model.settings import REMOVED, Placement, Settings
 
 VOLUME_TTL = 660
 """Seconds that kube-scheduler may wait for a pod's volumes before it binds the pod or gives up."""
@@ -123,6 +123,8 @@ class Reclaim(Strict, frozen=True):
 class ExtenderConfig(Strict, frozen=True):
     """The settings of the extender, with their defaults."""
 
+    removed = REMOVED
+
     authentication: Authentication = "token"
     default_queue: str = ""
     pods_without_queue: Literal["pass", "refuse"] = "pass"
@@ -133,6 +135,7 @@ class ExtenderConfig(Strict, frozen=True):
     promise: Promise = Promise()
     plans: Plans = Plans()
     capacity: Capacity = Capacity()
+    placement: Placement = "pack"
     consolidation: Consolidation = Consolidation()
     staleness: Staleness = Staleness()
     honor_disruption_budgets: bool = True
@@ -156,6 +159,7 @@ class ExtenderConfig(Strict, frozen=True):
             default_queue=self.default_queue,
             pods_without_queue=self.pods_without_queue,
             namespace_match=match,
+            placement=self.placement,
             max_moved=self.consolidation.max_moved,
             keep_nodes_empty=self.consolidation.keep_nodes_empty,
             staleness_grace=self.staleness.grace_period,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, NoReturn, TypeVar
 
-from gpuyard.common.settings import SettingsError, Strict, load
+from gpuyard.common.settings import SettingsError, Strict, ignore, load
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Strict)
@@ -72,12 +72,21 @@ class FollowedSettings(Following[K]):
         *,
         changed: Callable[[K], None] = lambda _: None,
         refused: Callable[[str], None] = lambda _: None,
+        warned: Callable[[str], None] = ignore,
     ) -> None:
-        """Read the file for the first time; raises `SettingsError`."""
-        super().__init__(load(path, kind), changed=changed, refused=refused)
+        """Read the file for the first time; raises `SettingsError`. `warned` is told of each new warning, once."""
         self._path = path
         self._kind = kind
+        self._warned = warned
+        self._warnings: frozenset[str] = frozenset()
+        super().__init__(self.read(), changed=changed, refused=refused)
 
     def read(self) -> K:
         """The settings as they are now."""
-        return load(self._path, self._kind)
+        warnings: list[str] = []
+        found = load(self._path, self._kind, warnings.append)
+        for warning in warnings:
+            if warning not in self._warnings:
+                self._warned(warning)
+        self._warnings = frozenset(warnings)
+        return found

@@ -96,7 +96,7 @@ class Extender:
 
     def __init__(self, process: Process, config: Path | None) -> None:
         self.ledger = Ledger()
-        self._followed = FollowedSettings(config, ExtenderConfig, changed=self._set, refused=_warn) if config else None
+        self._followed = _followed(config, self._set) if config else None
         self.translator = Translator(self.config().engine)
         self.feed = Feed(self.ledger, self.translator, _warn)
         self.capacity = Capacity()
@@ -122,7 +122,13 @@ class Extender:
             today=time.time,
             count=lambda reason: metrics.refusals.labels(reason).inc(),
         )
-        self.binder = Binder(self.ledger, self.verbs.may_bind, unavailable=self.unavailable, clock=time.monotonic)
+        self.binder = Binder(
+            self.ledger,
+            self.verbs.may_bind,
+            self.verbs.strategy,
+            unavailable=self.unavailable,
+            clock=time.monotonic,
+        )
         self.gate = Gate(lambda: self.config().authentication)
         self._host: str | None = None
         """Where the verbs listen; None: everywhere."""
@@ -294,6 +300,16 @@ def _tls(process: Process, folder: Path | None) -> "ssl.SSLContext | None":
 
 def _unsynced(cache: Reflector[Any]) -> str:
     return "" if cache.synced else cache.problem
+
+
+def _followed(file: Path, changed: "Callable[[ExtenderConfig], None]") -> FollowedSettings[ExtenderConfig]:
+    return FollowedSettings(
+        file,
+        ExtenderConfig,
+        changed=changed,
+        refused=_warn,
+        warned=lambda warning: log.warning("setting-removed", warning=warning),
+    )
 
 
 def _warn(problem: str) -> None:

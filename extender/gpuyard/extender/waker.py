@@ -20,6 +20,7 @@ from gpuyard.engine.model import Pod, State
 from gpuyard.engine.model.results import Reason
 from gpuyard.engine.model.settings import Settings
 from gpuyard.engine.model.snapshot import Snapshot
+from gpuyard.engine.placing.strategies import STRATEGIES
 from gpuyard.engine.rules.gates import governs
 from gpuyard.extender.ledger import NOT_SEEN_YET, Ledger
 from gpuyard.extender.ledger.gate_check import Gatekeeper
@@ -104,9 +105,10 @@ class Waker:
         """Whether the cause of a refusal may be over, as far as it was not the pod's gates."""
         if why in OTHERS_CALL:
             return self._ledger.offered(pod, self._now() - LAG) is not None
-        room = NodeRoom(snapshot, self._ledger, pod)
+        strategy = STRATEGIES[self._settings().placement]
+        room = NodeRoom(snapshot, self._ledger, pod, strategy)
         offered = self._ledger.offered(pod, float("-inf")) or frozenset(snapshot.fleet.nodes)
-        return why not in CROWDED or bool(best(snapshot, pod.shape, offered, 1, room.has_room))
+        return why not in CROWDED or bool(best(snapshot, pod.shape, offered, 1, room.has_room, strategy=strategy))
 
     async def _poke(self, pod: Pod) -> None:
         why = self._ledger.woken(pod.key)

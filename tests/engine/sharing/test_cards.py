@@ -1,13 +1,16 @@
 """Which card takes a task."""
 
 import pytest
+from gpuyard.engine.placing.strategies import STRATEGIES, Strategy
+from gpuyard.engine.placing.strategies.pack import PACK
+from gpuyard.engine.placing.strategies.spread import SPREAD
 from gpuyard.engine.sharing.cards import Card, Task, ranked
 
 TIGHT, LOOSE, EMPTY = Card("b", 0, 4096), Card("a", 0, 6144), Card("c", 0, 16384)
 
 
-def best(memory: int, *cards: Card, spread: bool = False) -> Card | None:
-    return next(iter(ranked(Task(memory), cards, spread=spread)), None)
+def best(memory: int, *cards: Card, strategy: Strategy = PACK) -> Card | None:
+    return next(iter(ranked(Task(memory), cards, strategy.rank)), None)
 
 
 @pytest.mark.row("B-24")
@@ -18,18 +21,18 @@ def test_a_task_goes_to_the_card_with_the_least_free_memory_that_has_room() -> N
 
 @pytest.mark.row("B-24")
 def test_to_spread_a_task_goes_to_the_card_with_the_most_free_memory() -> None:
-    assert best(4096, TIGHT, EMPTY, LOOSE, spread=True) == EMPTY
+    assert best(4096, TIGHT, EMPTY, LOOSE, strategy=SPREAD) == EMPTY
 
 
 def test_the_free_memory_of_two_cards_never_adds_up() -> None:
     assert best(8192, TIGHT, LOOSE) is None
 
 
-@pytest.mark.parametrize("spread", [False, True], ids=["pack", "spread"])
-def test_equal_cards_go_by_host_then_index(spread: bool) -> None:
+@pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=STRATEGIES)
+def test_equal_cards_go_by_host_then_index(strategy: Strategy) -> None:
     cards = [Card("b", 0, 9), Card("a", 10, 9), Card("a", 2, 9)]
-    assert ranked(Task(9), cards, spread=spread) == [cards[2], cards[1], cards[0]]
+    assert ranked(Task(9), cards, strategy.rank) == [cards[2], cards[1], cards[0]]
 
 
 def test_without_cards_nothing_takes_a_task() -> None:
-    assert ranked(Task(1), ()) == []
+    assert ranked(Task(1), (), PACK.rank) == []

@@ -104,7 +104,9 @@ class LiveCluster:
     def _start(self, client: "Client") -> None:
         bench = self.bench
         self.scheduler = KubeScheduler(self, bench.verbs, self.chance)
-        self.binder = Binder(bench.ledger, bench.verbs.may_bind, unavailable=lambda: None, clock=lambda: bench.now)
+        self.binder = Binder(
+            bench.ledger, bench.verbs.may_bind, bench.verbs.strategy, unavailable=lambda: None, clock=lambda: bench.now
+        )
         self.binder.client = client
         self.waker = Waker(
             client, bench.ledger, lambda: bench.config.engine, now=lambda: bench.now, today=lambda: bench.today

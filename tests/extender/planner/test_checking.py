@@ -3,6 +3,8 @@
 import pytest
 from gpuyard.common.plans.plan import Place, Plan
 from gpuyard.engine.model import Pod, Promise, Shape
+from gpuyard.engine.placing.strategies.pack import PACK
+from gpuyard.engine.placing.strategies.spread import SPREAD
 from gpuyard.extender.planner.decide.recheck import has_room, still_holds
 from msgspec.structs import replace
 
@@ -55,7 +57,7 @@ def test_who_is_moved_is_no_claimant() -> None:
 
 def room(of: Plan, *promised: Promise) -> bool:
     pods = [pod("b", "team", 4, on="n1"), pod("c", "team", 2, on="n1")]
-    return has_room(of, Bench(node("n1"), queue("team"), *pods).ledger.snapshot, promised)
+    return has_room(of, Bench(node("n1"), queue("team"), *pods).ledger.snapshot, promised, PACK)
 
 
 def test_what_is_free_and_what_victims_leave_is_to_be_had() -> None:
@@ -80,7 +82,7 @@ HALF = Shape(fraction=500)
 def shared(*taken: Json, places: list[Place], promised: tuple[Promise, ...] = (), gone: str = "") -> bool:
     """Whether there is room for parts on a node with two GPUs."""
     of = plan(*([victim(gone)] if gone else []), places=places)
-    return has_room(of, Bench(node("n1", 2), queue("team"), *taken).ledger.snapshot, promised)
+    return has_room(of, Bench(node("n1", 2), queue("team"), *taken).ledger.snapshot, promised, PACK)
 
 
 def part(name: str, *groups: str) -> Place:
@@ -111,3 +113,13 @@ def test_a_whole_gpu_is_not_to_be_had_while_a_part_of_it_is_taken() -> None:
 
 def test_on_a_node_that_is_gone_there_is_no_room() -> None:
     assert not room(plan(places=[place("a", "gone")]))
+
+
+@pytest.mark.row("B-80", case="planner")
+def test_a_promised_part_without_a_gpu_takes_the_one_that_the_strategy_gives_it() -> None:
+    """Packed beside the part that runs it leaves a whole GPU; spread it takes that one, and no whole one is left."""
+    whole = plan(places=[place("a", gpus=1)])
+    promised = Promise(plan="other", pod="ns/x", shape=HALF, node="n1")
+    snapshot = Bench(node("n1", 2), queue("team"), half("b", on="n1")).ledger.snapshot
+    assert has_room(whole, snapshot, [promised], PACK)
+    assert not has_room(whole, snapshot, [promised], SPREAD)

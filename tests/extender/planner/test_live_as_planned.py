@@ -20,6 +20,7 @@ import pytest
 from gpuyard.common.extender_config import ExtenderConfig
 from gpuyard.engine.model import UNLIMITED
 from gpuyard.engine.model.results import Evict, FinalState, Outcome
+from msgspec.structs import replace
 
 from tests.extender.planner.live_cluster import LiveCluster
 from tests.extender.planner.random_clusters import LABEL, Cluster, Workload, planned, random_cluster
@@ -73,16 +74,16 @@ class Played(NamedTuple):
         return found
 
 
-async def played(seed: int) -> Played:
+async def played(seed: int, settings: ExtenderConfig = SETTINGS) -> Played:
     """Fails where the cluster does not come to rest, or not at what plan says of the end."""
     cluster = random_cluster(seed)
-    live = LiveCluster(cluster, SETTINGS, seed)
+    live = LiveCluster(cluster, settings, seed)
     await live.play()
-    afterwards = planned(live.objects(), SETTINGS.engine, int(live.bench.today))
+    afterwards = planned(live.objects(), settings.engine, int(live.bench.today))
     assert not [action for cycle in afterwards.cycles for action in cycle.actions], f"seed {seed}: plan goes on"
     assert live.reasons() == {key: why.reason.value for key, why in afterwards.pending.items()}, f"seed {seed}"
     assert not over_their_limits(afterwards), f"seed {seed}"
-    return Played(cluster, live, planned(cluster.objects, SETTINGS.engine), afterwards)
+    return Played(cluster, live, planned(cluster.objects, settings.engine), afterwards)
 
 
 def over_their_limits(outcome: Outcome) -> list[str]:
@@ -113,6 +114,12 @@ async def test_a_cluster_that_once_showed_a_fault_ends_as_plan_says(seed: int) -
 @pytest.mark.parametrize("seed", range(FIRST))
 async def test_a_random_cluster_ends_as_plan_says(seed: int) -> None:
     assert (await played(seed)).runs_as_foretold == (seed not in DIFFER)
+
+
+@pytest.mark.row("B-82", case="random")
+@pytest.mark.parametrize("seed", range(60))
+async def test_a_random_cluster_whose_pods_are_spread_ends_as_plan_says(seed: int) -> None:
+    assert (await played(seed, replace(SETTINGS, placement="spread"))).runs_as_foretold
 
 
 @pytest.mark.soak

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 from gpuyard.engine.model import SCALE
@@ -18,8 +18,24 @@ _MOST_MILLIS = (1 << 63) // 1_000_000
 """Kubernetes counts a duration in nanoseconds, with 64 bits."""
 
 
+Placement = Literal["pack", "spread"]
+PLACEMENTS: tuple[Placement, ...] = get_args(Placement)
+
+
 class SettingError(ValueError):
     """A setting that does not exist or cannot be read; the text says which and what would do."""
+
+
+class Removed(msgspec.Struct, frozen=True):
+    """A setting that there is no more. For one minor version it is accepted without effect."""
+
+    instead: str
+    """What to do instead of setting it."""
+    until: str
+    """The version from which on it is refused as any unknown one, as `0.3`."""
+
+    def __str__(self) -> str:
+        return f"removed, without effect; {self.instead}; refused from version {self.until} on"
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,7 +43,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     phases: tuple[Phase, ...] = PHASES
     cycles: int = 20
-    placement: Literal["pack", "spread"] = "pack"
+    placement: Placement = "pack"
+    """Which of the nodes and GPUs with room comes first; what the names mean is in `placing/strategies`."""
     default_queue: str = ""
     pods_without_queue: Literal["pass", "refuse"] = "pass"
     namespace_match: Literal["off", "name", "label"] = "off"
@@ -43,6 +60,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     def with_text(self, key: str, text: str) -> "Settings":
         """These settings with one given as text under its outside name; raises `SettingError`."""
+        if key in REMOVED:
+            return self
         if key not in KEYS and key not in LIVE_KEYS:
             raise SettingError(f"{key}: no such setting; known are {', '.join([*KEYS, *LIVE_KEYS])}")
         field, read = KEYS.get(key) or ("", LIVE_KEYS[key])
@@ -107,6 +126,7 @@ KEYS: Mapping[str, tuple[str, Callable[[str], object]]] = {
     "defaultQueue": ("default_queue", str),
     "podsWithoutQueue": ("pods_without_queue", _choice("pass", "refuse")),
     "namespaceMatch": ("namespace_match", _choice("off", "name", "label")),
+    "placement": ("placement", _choice(*PLACEMENTS)),
     "consolidation.maxMoved": ("max_moved", _at_most),
     "consolidation.keepNodesEmpty": ("keep_nodes_empty", _switch),
     "moveBarePods": ("move_bare_pods", _switch),
@@ -127,6 +147,9 @@ LIVE_KEYS: Mapping[str, Callable[[str], object]] = {
     "verdict.ttl": duration,
 }
 """Settings of the running extender that change no plan: they are read, so that one list serves both, and dropped."""
+
+REMOVED: Mapping[str, Removed] = {}
+"""Settings that earlier versions had, under their outside names. Each leaves this table with the version it names."""
 
 NO_HISTORY = "fairshare.k has no effect: there is no history of use (QueueUsage) that it could weigh"
 """What is told once where past use is to count and none is known."""

@@ -16,6 +16,7 @@ from gpuyard.engine.model import GPU, Node, Shape
 from gpuyard.engine.model.counting import Occupancy, card_size, milli_left, part_of_card
 from gpuyard.engine.model.snapshot import Slot, Snapshot
 from gpuyard.engine.placing.nodes_by_cpu import ByCpu
+from gpuyard.engine.placing.strategies import Strategy
 from gpuyard.engine.sharing.cards import Card, Task, ranked
 from gpuyard.engine.stepwise import at_once, in_order
 
@@ -108,19 +109,19 @@ class Room:
         held = [group for group in groups if group in self.groups and self.groups[group][0]]
         return len(groups) - len(held) <= self.now and all(self._card(group, 0).takes(task) for group in held)
 
-    def choose_groups(self, shape: Shape, own: Sequence[str], *, spread: bool) -> tuple[str, ...]:
-        """The GPUs for a shared request that fits, as `sharing` ranks them: whole ones last, or to spread first.
+    def choose_groups(self, shape: Shape, own: Sequence[str], strategy: Strategy) -> tuple[str, ...]:
+        """The GPUs for a shared request that fits, as `sharing` ranks them: to pack whole ones last, to spread first.
 
         Of the whole ones those that the pod itself has left, then those that are free already, then those being freed:
         shared ones under their names, others under new ones.
         """
         names, cards = self._cards(shape, own)
-        best = ranked(self._task(shape), cards, spread=spread)
+        best = ranked(self._task(shape), cards, strategy.rank)
         return tuple(names[card.index] for card in best[: shape.devices])
 
-    def best_card(self, shape: Shape, *, spread: bool) -> int:
+    def best_card(self, shape: Shape, strategy: Strategy) -> int:
         """The free memory of the GPU that a shared request which fits would get first."""
-        return ranked(self._task(shape), self._cards(shape, ())[1], spread=spread)[0].free
+        return ranked(self._task(shape), self._cards(shape, ())[1], strategy.rank)[0].free
 
     def _cards(self, shape: Shape, own: Sequence[str]) -> tuple[list[str], list[Card]]:
         """The names of the GPUs that a shared request may get, and the GPUs as cards, in the order of ties."""
@@ -230,17 +231,17 @@ class Rooms:
             self._shelves[slot] = yield from in_order(names)
             del self._fresh[slot]
 
-    def order_by_cpu(self, *, spread: bool) -> Generator[None, None, ByCpu]:
+    def order_by_cpu(self, strategy: Strategy) -> Generator[None, None, ByCpu]:
         """Make the index of millicores, a little at a time."""
         if self._by_cpu is None:
-            index = ByCpu(spread=spread)
+            index = ByCpu(strategy)
             yield from index.fill((room.node, room.cpu_later) for room in map(self.__getitem__, self.names()))
             self._by_cpu = index
         return self._by_cpu
 
-    def with_cpu(self, cpu: int, *, spread: bool) -> Iterator[str]:
+    def with_cpu(self, cpu: int, strategy: Strategy) -> Iterator[str]:
         """The open nodes with so many millicores free later, those without GPUs first; see `ByCpu`."""
-        return at_once(self.order_by_cpu(spread=spread)).names(cpu)
+        return at_once(self.order_by_cpu(strategy)).names(cpu)
 
     def shift(self, name: str, shape: Shape, groups: Sequence[str], now: int, later: int) -> None:
         """Change one room (see `Room.shift`) and keep the indexes right."""

@@ -4,16 +4,17 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 
 from gpuyard.engine.model import Node
+from gpuyard.engine.placing.strategies import Strategy
 from gpuyard.engine.stepwise import in_order
 
 _Entry = tuple[bool, int, str]
 
 
 class ByCpu:
-    """An index of nodes: those with the fewest millicores left come first; to spread, those with the most."""
+    """An index of nodes by the millicores that they have left, in the order of a strategy."""
 
-    def __init__(self, *, spread: bool) -> None:
-        self._spread = spread
+    def __init__(self, strategy: Strategy) -> None:
+        self._strategy = strategy
         self._entries: list[_Entry] = []
 
     def fill(self, left: Iterable[tuple[Node, int]]) -> Iterator[None]:
@@ -29,11 +30,11 @@ class ByCpu:
         """The nodes that have so many millicores, the best first."""
         for gpus in (False, True):
             first, last = bisect_left(self._entries, (gpus,)), bisect_left(self._entries, (gpus + 1,))
-            if cpu and self._spread:
-                last = bisect_left(self._entries, (gpus, 1 - cpu))
+            if cpu and self._strategy.fullest_first:
+                first = bisect_left(self._entries, (gpus, self._strategy.rank(cpu)))
             elif cpu:
-                first = bisect_left(self._entries, (gpus, cpu))
+                last = bisect_left(self._entries, (gpus, self._strategy.rank(cpu) + 1))
             yield from (self._entries[n][2] for n in range(first, last))
 
     def _entry(self, node: Node, cpu: int) -> _Entry:
-        return bool(node.gpus), -cpu if self._spread else cpu, node.name
+        return bool(node.gpus), self._strategy.rank(cpu), node.name

@@ -3,11 +3,11 @@
     1  the node it is promised
     2  the preferences of the pod itself (node affinity, pod affinity)
     3  the order of the topology's preferred domains
-    4  for part of a GPU: a shared GPU that has room
+    4  for part of a GPU, if the strategy joins first: a shared GPU that has room
     5  room now rather than later
     6  for a pod without GPU: a node without GPUs
-    7  packing: the fewest free GPUs (or millicores) left after what is on its way out; `spread`: the most
-    8  for part of a GPU that joins a shared one: the GPU with the least free memory; `spread`: the most
+    7  the strategy, by the free GPUs (or millicores) after what is on its way out: `pack` the fewest, `spread` the most
+    8  for part of a GPU, the strategy by the free memory of the GPU that it gets
     9  name
 
 Where no preference and no topology ranks the nodes, the indexes of `Rooms` give them in this order, and the first
@@ -22,9 +22,9 @@ import msgspec
 from gpuyard.engine.model import Offer, Pod, Shape
 from gpuyard.engine.model.constraints import look_for_suited, preference, suited
 from gpuyard.engine.placing.node_room import Room
-from gpuyard.engine.placing.packing import fitting
 from gpuyard.engine.placing.pod_affinity import Company, Wishes
 from gpuyard.engine.placing.scratch import Scratch
+from gpuyard.engine.placing.strategies import Strategy
 from gpuyard.engine.rules.gangs import Team
 from gpuyard.engine.stepwise import paused
 
@@ -56,16 +56,27 @@ Check = Callable[[Room, Shape], bool]
 _NO_OFFER = Offer()
 
 
+def order(room: Room, shape: Shape, strategy: Strategy) -> tuple[int, ...]:
+    """Where a node with room stands by the items 4 to 8 of the list, the lowest first."""
+    return (
+        -(shape.shared and strategy.joins_first and room.could_join(shape)),
+        -room.fits_now(shape),
+        0 if shape.wants_gpu or not room.node.gpus else 1,
+        strategy.rank(room.later if shape.wants_gpu else room.cpu_later),
+        strategy.rank(room.best_card(shape, strategy)) if shape.shared else 0,
+    )
+
+
 class Placer:
     """Finds places on a scratch. `standing` are the promises made earlier, by pod."""
 
     def __init__(
-        self, scratch: Scratch, *, spread: bool, standing: Mapping[str, Standing], moves_bare: bool = True
+        self, scratch: Scratch, strategy: Strategy, standing: Mapping[str, Standing], *, moves_bare: bool = True
     ) -> None:
         self._scratch = scratch
         self._rooms = scratch.rooms
         self._fleet = scratch.snapshot.fleet
-        self._spread = spread
+        self._strategy = strategy
         self._standing = standing
         self._moves_bare = moves_bare
         self.company = Company(scratch)
@@ -89,7 +100,7 @@ class Placer:
         if pod.shape.gpus:
             return (yield from self._by_index(pod, nodes, wishes))
         if pod.shape.shared:
-            if self._spread:
+            if not self._strategy.joins_first:
                 return (yield from self._best(pod, self._all(nodes), {}, wishes))
             joined = yield from self._best(pod, self._sharing(nodes), {}, wishes, joins=True)
             return joined or (yield from self._by_index(pod, nodes, wishes))
@@ -112,7 +123,7 @@ class Placer:
         for shape in {pod.shape for pod in team.pods}:
             yield from look_for_suited(self._fleet, shape)
         if not all(pod.shape.wants_gpu for pod in team.pods):
-            yield from self._rooms.order_by_cpu(spread=self._spread)
+            yield from self._rooms.order_by_cpu(self._strategy)
 
     def has_room(self, pod: Pod, node: str, groups: tuple[str, ...]) -> Generator[None, None, bool]:
         """Whether this very place has room for a pod, later if not now."""
@@ -157,7 +168,7 @@ class Placer:
     def _by_index(self, pod: Pod, nodes: Nodes, wishes: Wishes | None) -> Search:
         """The best node for whole GPUs, or for new shared ones, through the index."""
         gpus = pod.shape.gpus or pod.shape.devices
-        slots = fitting(self._rooms.slots(), gpus, spread=self._spread)
+        slots = self._strategy.fitting(self._rooms.slots(), gpus)
         ready = [slot for slot in slots if slot[0] >= gpus]
         found = yield from self._first(ready, pod, nodes, wishes, Room.fits_now)
         return found or (yield from self._first(slots, pod, nodes, wishes, _always))
@@ -179,7 +190,7 @@ class Placer:
 
     def _by_cpu(self, pod: Pod, nodes: Nodes, wishes: Wishes | None, check: Check) -> Search:
         """The best node for a pod without GPUs, through the index of millicores."""
-        for name in paused(self._rooms.with_cpu(pod.shape.cpu, spread=self._spread)):
+        for name in paused(self._rooms.with_cpu(pod.shape.cpu, self._strategy)):
             if name is None:
                 yield
             elif nodes is None or name in nodes:
@@ -214,21 +225,11 @@ class Placer:
         return self._spot(pod, self._rooms[best[1]], wishes) if best else None
 
     def _key(self, pod: Pod, room: Room, scores: Mapping[str, int], wishes: Wishes | None) -> tuple[int, ...]:
-        shape = pod.shape
-        free = room.later if shape.wants_gpu else room.cpu_later
         return (
-            -preference(shape, room.node) - (wishes.preference(room.node.name) if wishes else 0),
+            -preference(pod.shape, room.node) - (wishes.preference(room.node.name) if wishes else 0),
             -scores.get(room.node.name, 0),
-            -(shape.shared and not self._spread and room.could_join(shape)),
-            -room.fits_now(shape),
-            0 if shape.wants_gpu or not room.node.gpus else 1,
-            -free if self._spread else free,
-            self._card(shape, room) if shape.shared else 0,
+            *order(room, pod.shape, self._strategy),
         )
-
-    def _card(self, shape: Shape, room: Room) -> int:
-        free = room.best_card(shape, spread=self._spread)
-        return -free if self._spread else free
 
     def _spot(self, pod: Pod, room: Room, wishes: Wishes | None) -> Spot:
         spot = self._spot_in(pod, room)
@@ -240,7 +241,7 @@ class Placer:
         if not pod.shape.shared:
             return Spot(room.node.name, (), room.fits_now(pod.shape))
         own = pod.gpu_groups if pod.node == room.node.name else ()
-        groups = room.choose_groups(pod.shape, own, spread=self._spread)
+        groups = room.choose_groups(pod.shape, own, self._strategy)
         return Spot(room.node.name, groups, room.fits_now(pod.shape) and room.has_now(pod.shape, groups))
 
 

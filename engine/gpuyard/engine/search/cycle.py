@@ -22,6 +22,7 @@ from gpuyard.engine.model.snapshot import Snapshot
 from gpuyard.engine.placing.gang_start import Starter
 from gpuyard.engine.placing.placement import Placer
 from gpuyard.engine.placing.scratch import Scratch, Status
+from gpuyard.engine.placing.strategies import STRATEGIES
 from gpuyard.engine.rules import gates, reclaim
 from gpuyard.engine.rules.accounts import Accounts
 from gpuyard.engine.rules.gangs import Pods, Team, starting_chunk
@@ -71,10 +72,7 @@ class Cycle:
         self._clearable: dict[str, tuple[int, int]] = {}
         self._reporter = reporter or Silent()
         self.placer = Placer(
-            self.scratch,
-            spread=settings.placement == "spread",
-            standing=self.standing,
-            moves_bare=settings.move_bare_pods,
+            self.scratch, STRATEGIES[settings.placement], self.standing, moves_bare=settings.move_bare_pods
         )
         self.starter = Starter(self.scratch, self.placer, self._reporter)
         self.guard = protection.Guard(self.scratch, spared, honor_budgets=settings.honor_disruption_budgets)

@@ -1,15 +1,15 @@
 """Which card takes a task that asks for a part of its memory.
 
 A card takes a task if it has as much memory free as the task asks for; what two cards have free never adds up. The best
-card is the one with the least free memory (best fit), so that large tasks still find room; to spread, the one with the
-most. Equal cards are ordered by host, then by index.
+card is the one that the caller's strategy ranks first by its free memory: `pack` the one with the least (best fit), so
+that large tasks still find room, `spread` the one with the most. Equal cards are ordered by host, then by index.
 
 All amounts are whole numbers of one unit, which the caller chooses: MiB, or thousandths of a MiB.
 
 Decided in docs/decisions.md: "One function chooses the card, and it knows nothing of Kubernetes".
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -33,9 +33,11 @@ class Card(msgspec.Struct, frozen=True, gc=False):
         return self.free >= task.memory
 
 
-def ranked(task: Task, cards: Iterable[Card], *, spread: bool = False) -> list[Card]:
-    """The cards that take a task, the best first; a task that asks for several cards gets the first ones."""
-    sign = -1 if spread else 1
+def ranked(task: Task, cards: Iterable[Card], rank: Callable[[int], int]) -> list[Card]:
+    """The cards that take a task, the best first: those whose free memory has the lowest rank.
+
+    A task that asks for several cards gets the first ones.
+    """
     return sorted(
-        (card for card in cards if card.takes(task)), key=lambda card: (sign * card.free, card.host, card.index)
+        (card for card in cards if card.takes(task)), key=lambda card: (rank(card.free), card.host, card.index)
     )

@@ -32,6 +32,7 @@ from gpuyard.engine.kube.times import moment
 from gpuyard.engine.kube.verdicts import evictions_may_help
 from gpuyard.engine.model import GPU, Pod, Promise
 from gpuyard.engine.model.snapshot import Snapshot
+from gpuyard.engine.placing.strategies import STRATEGIES
 from gpuyard.engine.rules.accounts import Accounts
 from gpuyard.engine.search.cycle import Cycle
 from gpuyard.extender.ledger import Ledger, Phase
@@ -285,7 +286,8 @@ class Planner:
         gone = (pod.uid for pod in leaving(plan, self._ledger.snapshot))
         others = (*self._victims(), *self.elastic.leaving(self._ledger.snapshot))
         view = self._observer.glance((*others, *gone), self._clock())
-        return refusal(plan, view, self._ledger.promises.open_ones(), self._starting)
+        strategy = STRATEGIES[self._config().placement]
+        return refusal(plan, view, self._ledger.promises.open_ones(), self._starting, strategy)
 
     def _open_promises(self) -> list[Promise]:
         """The promises whose heirs have not been let through: those count where they go."""
@@ -301,7 +303,7 @@ class Planner:
                 await self._bar_hopeless(cycle.snapshot, plans)
                 self._observer.look_again()
                 return
-            if not fits or not has_room(plan, counted, others):
+            if not fits or not has_room(plan, counted, others, STRATEGIES[cycle.settings.placement]):
                 # What follows builds on it: the next look decides anew.
                 log.info("plan-overtaken", plan=plan.name)
                 return

@@ -21,6 +21,7 @@ from gpuyard.common.kube.client import Client
 from gpuyard.common.kube.errors import ApiError, KubeError
 from gpuyard.common.kube.resources import PODS
 from gpuyard.common.logs import get_logger
+from gpuyard.engine.placing.strategies import Strategy
 from gpuyard.extender.http.server import Unavailable
 from gpuyard.extender.http.wire import BindAnswer, Binding
 from gpuyard.extender.ledger import NOT_SEEN_SENTENCE, Entry, Grant, Ledger, Phase
@@ -41,14 +42,19 @@ class Binder:
         self,
         ledger: Ledger,
         may_bind: Callable[[Sighting, str], str],
+        strategy: Callable[[], Strategy],
         *,
         unavailable: Callable[[], Unavailable | None],
         clock: Callable[[], float],
     ) -> None:
-        """`may_bind` says why a pod without a grant may not be bound to a node; nothing: it may."""
+        """`may_bind` says why a pod without a grant may not be bound to a node; nothing: it may.
+
+        By `strategy` the GPU is chosen of which a pod gets a part.
+        """
         self.client: Client | None = None
         self._ledger = ledger
         self._may_bind = may_bind
+        self._strategy = strategy
         self._unavailable = unavailable
         self._clock = clock
 
@@ -103,7 +109,8 @@ class Binder:
         kept = self._ledger.place_kept(entry.seen.pod)
         if kept and kept.node == node and kept.groups:
             return kept.groups
-        return NodeRoom(self._ledger.waiting(entry.seen), self._ledger, entry.seen.pod).shared_gpus(node)
+        room = NodeRoom(self._ledger.waiting(entry.seen), self._ledger, entry.seen.pod, self._strategy())
+        return room.shared_gpus(node)
 
     async def _post(self, client: Client, request: Binding, groups: tuple[str, ...]) -> str:
         """Ask the API server; empty when the pod is bound, else why not."""

@@ -24,6 +24,7 @@ from gpuyard.engine.model.snapshot import Snapshot
 from gpuyard.engine.placing.gang_start import Starter
 from gpuyard.engine.placing.placement import Placer
 from gpuyard.engine.placing.scratch import Scratch, Status
+from gpuyard.engine.placing.strategies import Strategy
 from gpuyard.engine.rules.accounts import Accounts
 from gpuyard.engine.rules.gangs import Team, starting_chunk
 from gpuyard.engine.stepwise import at_once
@@ -57,6 +58,7 @@ class Asked(NamedTuple):
     """Until when a yes would count."""
     fresh: float
     """Since when what kube-scheduler offers a pod still counts."""
+    strategy: Strategy
 
     def read(self) -> None:
         """Read what is offered to its end, before anything is changed that an unreadable name must not change."""
@@ -125,14 +127,14 @@ class Gangs:
             snapshot = snapshot.with_workload(workload).with_pod(pod)
         offers = {member.key: Offer(nodes=self._fresh(member, asked)) for member in snapshot.members[workload.key]}
         scratch = Scratch(replace(snapshot, offers=offers), accounts)
-        for node, part in NodeRoom(snapshot, self._ledger, pod).promised:
+        for node, part in NodeRoom(snapshot, self._ledger, pod, asked.strategy).promised:
             if node in scratch.rooms:
                 scratch.rooms.shift(node, part.shape, part.groups, -1, -1)
         team = scratch.team(workload.key)
         chunk = choose(team, lambda member: scratch.waits(member) and offers[member.key].nodes is not None)
         # Who has the least choice goes first: the others can step aside.
         chunk.sort(key=lambda member: len(offers[member.key].nodes or ()))
-        starter = Starter(scratch, Placer(scratch, spread=False, standing={}), Silent())
+        starter = Starter(scratch, Placer(scratch, asked.strategy, {}), Silent())
         if not chunk or not at_once(starter.start(team, chunk)):
             return {}
         places = {member.key: scratch.place(member) for member in chunk}

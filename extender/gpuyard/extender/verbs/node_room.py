@@ -11,6 +11,8 @@ from typing import NamedTuple
 from gpuyard.engine.model import Pod, Shape
 from gpuyard.engine.model.snapshot import Snapshot
 from gpuyard.engine.placing.node_room import Room
+from gpuyard.engine.placing.placement import order
+from gpuyard.engine.placing.strategies import Strategy
 from gpuyard.extender.ledger import Ledger
 
 
@@ -22,12 +24,16 @@ class Part(NamedTuple):
 
 
 class NodeRoom:
-    """The room for one pod; `view` is the cluster in which nothing was granted to it."""
+    """The room for one pod; `view` is the cluster in which nothing was granted to it.
 
-    def __init__(self, view: Snapshot, ledger: Ledger, pod: Pod) -> None:
+    By the strategy nodes are ranked, and parts of GPUs counted that have no GPU yet: on those that they would get.
+    """
+
+    def __init__(self, view: Snapshot, ledger: Ledger, pod: Pod, strategy: Strategy) -> None:
         self._view = view
         self._ledger = ledger
         self._pod = pod
+        self._strategy = strategy
         self._shape = pod.shape
         self._own = ledger.promises.own(pod)
         unseen = view.sharing or ledger.promises.all or ledger.kept or ledger.in_flight.sharing
@@ -80,17 +86,14 @@ class NodeRoom:
     def shared_gpus(self, node: str) -> tuple[str, ...] | None:
         """The GPUs of a node that the pod shares from now on; None without room."""
         room = self._room(node)
-        return _shared_gpus(room, self._shape) if room and room.fits_now(self._shape) else None
+        return self._gpus_for(room, self._shape) if room and room.fits_now(self._shape) else None
 
     def order_of_part(self, node: str) -> tuple[int, ...] | None:
-        """Where a node stands for a part of a GPU, the lowest first, as in the engine's placing; None without room.
-
-        A shared GPU that the pod can join comes first, then the fullest node, then the GPU with the least free memory.
-        """
+        """Where a node stands for a part of a GPU, the lowest first, as in the engine's placing; None without room."""
         room = self._room(node)
         if room is None or not room.fits_now(self._shape):
             return None
-        return not room.could_join(self._shape), room.later, room.best_card(self._shape, spread=False)
+        return order(room, self._shape, self._strategy)
 
     def _room(self, node: str) -> Room | None:
         """What others leave of a known node."""
@@ -98,7 +101,7 @@ class NodeRoom:
             return None
         room = Room(self._view.fleet.nodes[node], self._view.room[node])
         for part in self._others_on(node):
-            room.shift(part.shape, part.groups or _shared_gpus(room, part.shape), -1, -1)
+            room.shift(part.shape, part.groups or self._gpus_for(room, part.shape), -1, -1)
         return room
 
     def is_in_use(self, node: str) -> bool:
@@ -113,6 +116,5 @@ class NodeRoom:
             if pod.key != self._pod.key:
                 yield Part(pod.shape)
 
-
-def _shared_gpus(room: Room, shape: Shape) -> tuple[str, ...]:
-    return room.choose_groups(shape, (), spread=False) if shape.shared else ()
+    def _gpus_for(self, room: Room, shape: Shape) -> tuple[str, ...]:
+        return room.choose_groups(shape, (), self._strategy) if shape.shared else ()

@@ -16,6 +16,7 @@ from gpuyard.engine.model import Pod, Promise, Workload
 from gpuyard.engine.model.constraints import avoided
 from gpuyard.engine.model.results import Clearing, Reason, Waiting
 from gpuyard.engine.model.snapshot import Snapshot
+from gpuyard.engine.placing.strategies import STRATEGIES, Strategy
 from gpuyard.engine.rules import gates
 from gpuyard.engine.rules.gates import governs
 from gpuyard.extender.http.server import Unavailable
@@ -98,6 +99,10 @@ class Verbs:
         self.precedence = Precedence(ledger, clock=clock, today=today)
         """Knows who goes first where room is scarce."""
 
+    def strategy(self) -> Strategy:
+        """How nodes and GPUs are ranked by the settings in force."""
+        return STRATEGIES[self._config().placement]
+
     def filter(self, request: Candidates) -> FilterAnswer | Awaitable[FilterAnswer]:
         """Which of the nodes the pod may have; with a yes its share of the queue is reserved."""
         return self._once_seen(request.pod, partial(self._filter, request))
@@ -130,7 +135,7 @@ class Verbs:
         now, config = self._clock(), self._config()
         self._ledger.expire(now)
         until = now + config.ttl(claims_volumes=seen.claims_volumes)
-        return Asked(self._ledger.waiting(seen), seen, offered, now, until, now - config.verdict.ttl)
+        return Asked(self._ledger.waiting(seen), seen, offered, now, until, now - config.verdict.ttl, self.strategy())
 
     def _place(self, asked: Asked) -> Grant | Refusal:
         """Where a pod that its gates let through may go, or why nowhere."""
@@ -155,7 +160,7 @@ class Verbs:
     def _share(self, asked: Asked, promise: Promise) -> Grant | Refusal:
         """The node on which room is kept for the workload, if there is as much as the pod asks for; else any other."""
         pod = asked.seen.pod
-        if not pod.shape.shared and NodeRoom(asked.snapshot, self._ledger, pod).has_room(promise.node):
+        if not pod.shape.shared and NodeRoom(asked.snapshot, self._ledger, pod, asked.strategy).has_room(promise.node):
             return Grant(promise.node)
         why = self._outranked(asked)
         return _because(why) if why else self._choose(asked)
@@ -182,7 +187,7 @@ class Verbs:
 
     def _choose(self, asked: Asked) -> Grant | Refusal:
         """The best of the offered nodes that have room in truth."""
-        room = NodeRoom(asked.snapshot, self._ledger, asked.seen.pod)
+        room = NodeRoom(asked.snapshot, self._ledger, asked.seen.pod, asked.strategy)
         roomy = self._best(asked, self._suits(asked, room))
         if asked.offered and not roomy:
             return _because(self._crowded(asked, room))
@@ -218,7 +223,7 @@ class Verbs:
         """The best of the offered nodes; all that suit where kube-scheduler knows better which are the best."""
         has_say = _has_say(asked.snapshot, asked.seen.pod, asked.offered)
         most = len(asked.offered) if has_say else self._config().filter.max_nodes
-        return tuple(best(asked.snapshot, asked.seen.pod.shape, asked.offered, most, suits))
+        return tuple(best(asked.snapshot, asked.seen.pod.shape, asked.offered, most, suits, strategy=asked.strategy))
 
     def _keeps_empty(self, seen: Sighting) -> bool:
         """Whether nodes of which no GPU is in use are not for this pod."""
@@ -227,7 +232,7 @@ class Verbs:
         return claims and self._config().engine.keep_nodes_empty
 
     def prioritize(self, request: Candidates) -> list[HostPriority]:
-        """Points for each node: the fuller the better. What has landed since filter was asked counts already.
+        """Points for each node, by the strategy of placing. What has landed since filter was asked counts already.
 
         None for any where the pod, or a node by a taint, says itself what is better: our points would outweigh that.
         """
@@ -236,10 +241,10 @@ class Verbs:
         if seen is not None and _has_say(self._ledger.snapshot, seen.pod, offered):
             return [HostPriority(host, 0) for host in offered]
         if seen is not None and seen.pod.shape.shared:
-            room = NodeRoom(self._ledger.waiting(seen), self._ledger, seen.pod)
+            room = NodeRoom(self._ledger.waiting(seen), self._ledger, seen.pod, self.strategy())
             found: Mapping[str, int] = ranked({node: room.order_of_part(node) for node in offered})
         else:
-            found = points(self._ledger.room(offered))
+            found = points(self._ledger.room(offered), self.strategy())
         return [HostPriority(host, score) for host, score in found.items()]
 
     def preempt(self, request: Preemption) -> PreemptAnswer | Awaitable[PreemptAnswer]:
@@ -272,7 +277,7 @@ class Verbs:
         if honor_budgets:
             pods = (pod for node in proposal for pod in snapshot.on_node.get(node, ()))
             snapshot = snapshot.with_budgets(self._translator.budgets_of(pods))
-        room = NodeRoom(snapshot, self._ledger, asked.seen.pod)
+        room = NodeRoom(snapshot, self._ledger, asked.seen.pod, asked.strategy)
         return Claim(snapshot, workload, asked.seen.pod, room, honor_budgets, self._ledger.kept)
 
     def _nodes_it_gets(self, asked: Asked, chosen: Chosen, room: NodeRoom) -> Chosen:
@@ -289,7 +294,8 @@ class Verbs:
         asked = self._asked(seen, (node,))
         if refused := self._refusal(asked.snapshot, seen):
             return refused.sentence
-        room, governed = NodeRoom(asked.snapshot, self._ledger, seen.pod), seen.workload and seen.workload.governed
+        room = NodeRoom(asked.snapshot, self._ledger, seen.pod, asked.strategy)
+        governed = seen.workload and seen.workload.governed
         has_room = room.has_room(node) if governed else room.fits(node)
         return "" if has_room else f"node {node} has no room for it any more"
 

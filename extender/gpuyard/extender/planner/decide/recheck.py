@@ -6,6 +6,7 @@ from gpuyard.common.plans.plan import Place, Plan, Victim, promise
 from gpuyard.engine.model import Pod, Promise
 from gpuyard.engine.model.snapshot import Snapshot
 from gpuyard.engine.placing.node_room import Room
+from gpuyard.engine.placing.strategies import Strategy
 from gpuyard.extender.ledger import Entry, Phase
 
 Entries = Mapping[str, Entry]
@@ -36,7 +37,7 @@ def _waits(place: Place, entries: Entries, then: Mapping[str, Pod]) -> bool:
     return entry is not None and entry.phase is Phase.PENDING and entry.seen.pod.uid == then[place.pod].uid
 
 
-def has_room(plan: Plan, counted: Snapshot, promises: Iterable[Promise]) -> bool:
+def has_room(plan: Plan, counted: Snapshot, promises: Iterable[Promise], strategy: Strategy) -> bool:
     """Whether the nodes still have the room that the plan gives away, beside what is promised to others."""
     nodes = {place.node for place in plan.spec.promises}
     if not nodes <= counted.room.keys():
@@ -47,14 +48,14 @@ def has_room(plan: Plan, counted: Snapshot, promises: Iterable[Promise]) -> bool
             rooms[pod.node].shift(pod.shape, pod.gpu_groups, 0, 1)
     for one in promises:
         if one.node in rooms:
-            _take(rooms[one.node], one)
-    return all(_take(rooms[place.node], promise(plan, place)) for place in plan.spec.promises)
+            _take(rooms[one.node], one, strategy)
+    return all(_take(rooms[place.node], promise(plan, place), strategy) for place in plan.spec.promises)
 
 
-def _take(room: Room, kept: Promise) -> bool:
+def _take(room: Room, kept: Promise, strategy: Strategy) -> bool:
     """Take a place out of what will be free; whether it was there."""
     shape = kept.shape
-    groups = kept.gpu_groups or (room.choose_groups(shape, (), spread=False) if shape.shared else ())
+    groups = kept.gpu_groups or (room.choose_groups(shape, (), strategy) if shape.shared else ())
     was_there = room.fits_later(shape) and room.takes(shape, groups)
     room.shift(shape, groups, 0, -1)
     return was_there

@@ -14,6 +14,7 @@ from gpuyard.common.plans.plan import Place, Plan, promise
 from gpuyard.engine.model import Pod, Promise
 from gpuyard.engine.model.snapshot import Snapshot
 from gpuyard.engine.placing.node_room import Room
+from gpuyard.engine.placing.strategies import Strategy
 from gpuyard.engine.rules.promises import nominations, placed_since
 
 
@@ -31,13 +32,15 @@ def leaving(plan: Plan, snapshot: Snapshot) -> Iterator[Pod]:
                 yield pod
 
 
-def refusal(plan: Plan, view: Snapshot, kept: Iterable[Promise], starting: Mapping[str, str]) -> str:
+def refusal(
+    plan: Plan, view: Snapshot, kept: Iterable[Promise], starting: Mapping[str, str], strategy: Strategy
+) -> str:
     """Why a plan cannot be kept; empty: it can.
 
     In `view` those who leave are on their way out. `kept` is what other plans keep, `starting` the nodes of the waiting
     pods that are about to start, by key.
     """
-    return _fault(plan) or _no_place(plan, view) or _shortage(plan, view, kept, starting)
+    return _fault(plan) or _no_place(plan, view) or _shortage(plan, view, kept, starting, strategy)
 
 
 def _fault(plan: Plan) -> str:
@@ -76,15 +79,17 @@ def _no_place(plan: Plan, view: Snapshot) -> str:
     return ""
 
 
-def _shortage(plan: Plan, view: Snapshot, kept: Iterable[Promise], starting: Mapping[str, str]) -> str:
+def _shortage(
+    plan: Plan, view: Snapshot, kept: Iterable[Promise], starting: Mapping[str, str], strategy: Strategy
+) -> str:
     nodes = {place.node for place in plan.spec.promises}
     rooms = {name: Room(view.fleet.nodes[name], view.room[name]) for name in nodes}
     for one in kept:
-        _take(rooms, one.node, one)
+        _take(rooms, one.node, one, strategy)
     for pod in nominations(view):
-        _take(rooms, pod.nominated, pod)
+        _take(rooms, pod.nominated, pod, strategy)
     for node, pod in _ahead(plan, view, starting):
-        _take(rooms, node, pod)
+        _take(rooms, node, pod, strategy)
     for place in plan.spec.promises:
         asked, room = promise(plan, place), rooms[place.node]
         if not room.fits_later(asked.shape):
@@ -104,10 +109,10 @@ def _ahead(plan: Plan, view: Snapshot, starting: Mapping[str, str]) -> Iterator[
             yield node, pod
 
 
-def _take(rooms: Mapping[str, Room], node: str, of: Promise | Pod) -> None:
+def _take(rooms: Mapping[str, Room], node: str, of: Promise | Pod, strategy: Strategy) -> None:
     room = rooms.get(node)
     if room is not None:
-        groups = of.gpu_groups or (room.choose_groups(of.shape, (), spread=False) if of.shape.shared else ())
+        groups = of.gpu_groups or (room.choose_groups(of.shape, (), strategy) if of.shape.shared else ())
         room.shift(of.shape, groups, 0, -1)
 
 
