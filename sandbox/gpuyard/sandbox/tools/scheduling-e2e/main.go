@@ -1,0 +1,43 @@
+// Command scheduling-e2e runs the scheduling tests of the end-to-end suite of Kubernetes against a cluster.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+
+	"github.com/onsi/ginkgo/v2"
+	"github.com/onsi/gomega"
+	"k8s.io/component-base/version"
+	"k8s.io/kubernetes/test/e2e/framework"
+	"k8s.io/kubernetes/test/e2e/framework/config"
+
+	_ "k8s.io/kubernetes/test/e2e/framework/debug/init"
+	_ "k8s.io/kubernetes/test/e2e/framework/node/init"
+	_ "k8s.io/kubernetes/test/e2e/scheduling"
+)
+
+// outcome takes the place of testing.T, which only `go test` provides.
+type outcome struct{ failed bool }
+
+func (o *outcome) Fail() { o.failed = true }
+
+func main() {
+	showVersion := flag.Bool("version", false, "print the version of Kubernetes that the tests belong to")
+	config.CopyFlags(config.Flags, flag.CommandLine)
+	framework.RegisterCommonFlags(flag.CommandLine)
+	framework.RegisterClusterFlags(flag.CommandLine)
+	flag.Parse()
+	if *showVersion {
+		fmt.Println(version.Get().GitVersion)
+		return
+	}
+	framework.AfterReadingAllFlags(&framework.TestContext)
+	gomega.RegisterFailHandler(framework.Fail)
+	suite, reporter := framework.CreateGinkgoConfig()
+	result := &outcome{}
+	ginkgo.RunSpecs(result, "sig-scheduling", suite, reporter)
+	if result.failed {
+		os.Exit(1)
+	}
+}
