@@ -190,6 +190,10 @@ class Bench:
     def preempt(self, thing: Json, victims: Json) -> PreemptAnswer:
         """Ask `preempt` about a pod that the watch shows, with these victims by node."""
         self.show(thing)
+        return self.preempt_at_once(thing, victims)
+
+    def preempt_at_once(self, thing: Json, victims: Json) -> PreemptAnswer:
+        """Ask `preempt` about a pod as kube-scheduler knows it, in a call that does not wait."""
         body = {"Pod": thing, "NodeNameToMetaVictims": victims}
         return at_once(self.verbs.preempt(PREEMPTION.read(msgspec.json.encode(body))))
 

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from gpuyard.extender.ledger.arrivals import LONGEST_WAIT, MOST, PAUSE, Arrivals
+from gpuyard.extender.ledger.arrivals import LONGEST_WAIT, MISSED, MOST, PAUSE, Arrivals
 
 pytestmark = pytest.mark.row("X-05", case="unseen")
 
@@ -64,3 +64,18 @@ async def test_a_call_that_is_cancelled_leaves_nothing_behind() -> None:
         await waiting
     assert not of._waiters
     assert of.may_wait(0)
+
+
+@pytest.mark.row("B-91")
+def test_a_missed_pod_is_told_once() -> None:
+    of = Arrivals()
+    of.miss("u")
+    assert [of.was_missed("u"), of.was_missed("u"), of.was_missed("v")] == [True, False, False]
+
+
+@pytest.mark.row("B-91")
+def test_only_the_newest_of_many_missed_pods_are_kept() -> None:
+    of = Arrivals()
+    for number in range(MISSED + 1):
+        of.miss(f"u{number}")
+    assert [of.was_missed("u0"), of.was_missed("u1"), of.was_missed(f"u{MISSED}")] == [False, True, True]

@@ -4,7 +4,8 @@
     it does not                                  the call goes on with what is known; for a second no call waits
 
 kube-scheduler asks about one pod after the other, so the second rule keeps a watch that lags, or a caller that invents
-pods, from slowing it down.
+pods, from slowing it down. A pod that `preempt` answered unseen is remembered, since kube-scheduler writes nothing of it
+into the pod: it is woken when the watch shows it.
 """
 
 import asyncio
@@ -20,6 +21,9 @@ PAUSE = 1.0
 MOST = 64
 """Calls that wait at the same time at most."""
 
+MISSED = 1000
+"""Pods that are remembered at most."""
+
 
 class _Waiter(NamedTuple):
     version: int
@@ -31,6 +35,7 @@ class Arrivals:
 
     def __init__(self) -> None:
         self._waiters: dict[str, list[_Waiter]] = {}
+        self._missed: dict[str, None] = {}
         self._count = 0
         self._paused_until = float("-inf")
 
@@ -63,6 +68,16 @@ class Arrivals:
         for waiter in self._waiters.get(uid, ()):
             if waiter.version <= version and not waiter.shown.done():
                 waiter.shown.set_result(None)
+
+    def miss(self, uid: str) -> None:
+        """A call about this pod was answered before the watch showed the pod."""
+        self._missed[uid] = None
+        if len(self._missed) > MISSED:
+            del self._missed[next(iter(self._missed))]
+
+    def was_missed(self, uid: str) -> bool:
+        """Whether a call missed this pod, which the watch shows now; True once."""
+        return self._missed.pop(uid, self) is None
 
     def _remove(self, uid: str, waiter: _Waiter) -> None:
         others = [one for one in self._waiters[uid] if one is not waiter]

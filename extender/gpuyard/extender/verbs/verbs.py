@@ -235,6 +235,8 @@ class Verbs:
 
     def _preempt(self, request: Preemption, seen: Sighting | None) -> PreemptAnswer:
         if seen is None:
+            # Of this answer kube-scheduler writes no word into the pod by which it could be woken, as filter's refusal is.
+            self._ledger.arrivals.miss(request.pod.metadata.uid)
             return PreemptAnswer()
         asked = self._asked(seen, ())
         workload = seen.workload or Workload(key=seen.pod.key)
