@@ -217,7 +217,8 @@ def test_a_terminating_victim_is_not_chosen_where_victims_are_filled_in() -> Non
 def test_room_that_a_terminating_victim_leaves_is_counted_once() -> None:
     of = bench()
     of.put(leaving(low("a")))
-    of.ledger.put_promises([Promise(plan="plan", pod="ns/x", shape=Shape(gpus=4), node="n1", queue="team")])
+    kept = Promise(plan="plan", pod="ns/x", shape=Shape(gpus=4), node="n1", queue="team", priority=75)
+    of.ledger.put_promises([kept])
     assert ask(of, high(gpus=4), n1=["uid-a"]) == NOBODY
     assert uids(ask(of, high("other", gpus=4), n1=["uid-a", "uid-b"])) == {"n1": ["uid-a", "uid-b"]}
 

@@ -4,8 +4,8 @@
     it does not                                  the call goes on with what is known; for a second no call waits
 
 kube-scheduler asks about one pod after the other, so the second rule keeps a watch that lags, or a caller that invents
-pods, from slowing it down. A pod that `preempt` answered unseen is remembered, since kube-scheduler writes nothing of it
-into the pod: it is woken when the watch shows it.
+pods, from slowing it down. Where `preempt` has answered without the pod, the pod is remembered and woken when the watch
+shows it: kube-scheduler writes nothing into the pod that would tell.
 """
 
 import asyncio

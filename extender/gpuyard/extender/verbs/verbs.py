@@ -235,7 +235,7 @@ class Verbs:
 
     def _preempt(self, request: Preemption, seen: Sighting | None) -> PreemptAnswer:
         if seen is None:
-            # Of this answer kube-scheduler writes no word into the pod by which it could be woken, as filter's refusal is.
+            # Unlike filter's refusal, this answer leaves nothing in the pod by which the watch could know it.
             self._ledger.arrivals.miss(request.pod.metadata.uid)
             return PreemptAnswer()
         asked = self._asked(seen, ())
