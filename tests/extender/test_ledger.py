@@ -442,14 +442,6 @@ def test_a_pod_that_has_a_node_by_now_does_not_sleep_for_having_been_refused_uns
     assert not of.asleep
 
 
-@pytest.mark.row("B-91")
-def test_a_pod_that_has_a_node_when_the_watch_shows_it_does_not_sleep_for_having_been_missed() -> None:
-    of = ledger()
-    of.arrivals.miss(sighting().pod.uid)
-    of.see(sighting(state=State.BOUND, node="n1"))
-    assert not of.asleep
-
-
 def test_a_pod_of_which_kube_scheduler_knew_more_is_woken_by_its_next_version() -> None:
     of = ledger()
     of.see(sighting())

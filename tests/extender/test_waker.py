@@ -226,21 +226,6 @@ async def test_whoever_could_not_be_poked_in_time_is_remembered() -> None:
     assert paths(api) == ["a", "a"]
 
 
-@pytest.mark.row("B-91")
-async def test_a_pod_that_was_preempting_before_the_watch_showed_it_is_woken_once_it_does() -> None:
-    of, api = Bench(*NODES, queue("team"), low := pod("low", "", 8, on="n1")), Api()
-    late = pod("late", "", 8)
-    of.ledger.arrivals.pause(float("inf"))
-    assert not of.preempt_at_once(late, {"n1": {"Pods": [{"UID": "uid-low"}]}}).node_name_to_meta_victims
-    of.put(low)
-    await waker(of, api).look()
-    assert not api.patches, "nobody has seen it"
-    of.put(late)
-    await waker(of, api).look()
-    await waker(of, api).look()
-    assert paths(api) == ["late"]
-
-
 @pytest.mark.row("X-06")
 async def test_a_pod_that_was_refused_unseen_is_woken_once_even_where_its_gates_are_shut() -> None:
     of, api = Bench(*NODES, queue("team", limit=0)), Api()

@@ -4,8 +4,8 @@
     it does not                                  the call goes on with what is known; for a second no call waits
 
 kube-scheduler asks about one pod after the other, so the second rule keeps a watch that lags, or a caller that invents
-pods, from slowing it down. Where `preempt` has answered without the pod, the pod is remembered and woken when the watch
-shows it: kube-scheduler writes nothing into the pod that would tell.
+pods, from slowing it down. `preempt` waits for up to a second, by a pause of its own: a poke makes kube-scheduler ask
+again only about pods that filter refused, and on a full cluster filter is not asked at all.
 """
 
 import asyncio
@@ -21,8 +21,8 @@ PAUSE = 1.0
 MOST = 64
 """Calls that wait at the same time at most."""
 
-MISSED = 1000
-"""Pods that are remembered at most."""
+PATIENCE = 1.0
+"""Seconds that a patient call waits at most: half the time after which kube-scheduler gives up."""
 
 
 class _Waiter(NamedTuple):
@@ -35,49 +35,40 @@ class Arrivals:
 
     def __init__(self) -> None:
         self._waiters: dict[str, list[_Waiter]] = {}
-        self._missed: dict[str, None] = {}
         self._count = 0
-        self._paused_until = float("-inf")
+        self._paused_until: dict[float, float] = {}
 
-    def may_wait(self, now: float) -> bool:
-        """Whether one more call may wait."""
-        return now >= self._paused_until and self._count < MOST
+    def longest_wait(self, now: float, *, patient: bool = False) -> float:
+        """Seconds that one more call may wait; 0: it may not."""
+        longest = PATIENCE if patient else LONGEST_WAIT
+        paused = now < self._paused_until.get(longest, float("-inf"))
+        return 0 if paused or self._count >= MOST else longest
 
-    async def wait(self, uid: str, version: int, now: float) -> bool:
+    async def wait(self, uid: str, version: int, now: float, longest: float) -> bool:
         """Wait until the watch has shown this version of a pod; False: it has not within the time."""
         waiter = _Waiter(version, asyncio.get_running_loop().create_future())
         self._waiters.setdefault(uid, []).append(waiter)
         self._count += 1
         try:
             with suppress(TimeoutError):
-                async with asyncio.timeout(LONGEST_WAIT):
+                async with asyncio.timeout(longest):
                     await waiter.shown
                 return True
-            self.pause(now + LONGEST_WAIT + PAUSE)
+            self.pause(now + longest + PAUSE, longest)
             return False
         finally:
             self._count -= 1
             self._remove(uid, waiter)
 
-    def pause(self, until: float) -> None:
-        """Let no call wait until then."""
-        self._paused_until = until
+    def pause(self, until: float, longest: float = LONGEST_WAIT) -> None:
+        """Let no call that would wait for so long wait until then."""
+        self._paused_until[longest] = until
 
     def show(self, uid: str, version: int) -> None:
         """The watch shows this version of a pod."""
         for waiter in self._waiters.get(uid, ()):
             if waiter.version <= version and not waiter.shown.done():
                 waiter.shown.set_result(None)
-
-    def miss(self, uid: str) -> None:
-        """A call about this pod was answered before the watch showed the pod."""
-        self._missed[uid] = None
-        if len(self._missed) > MISSED:
-            del self._missed[next(iter(self._missed))]
-
-    def was_missed(self, uid: str) -> bool:
-        """Whether a call missed this pod, which the watch shows now; True once."""
-        return self._missed.pop(uid, self) is None
 
     def _remove(self, uid: str, waiter: _Waiter) -> None:
         others = [one for one in self._waiters[uid] if one is not waiter]

@@ -283,8 +283,7 @@ class Ledger:
         key, before = seen.pod.key, self._entries.get(seen.pod.key)
         self._buried.pop(seen.pod.uid, None)
         self._move(seen, _news(seen.pod))
-        missed = self.arrivals.was_missed(seen.pod.uid) and seen.pod.state is State.PENDING
-        if missed or (_says_not_seen(seen) and not (before and _says_not_seen(before.seen))):
+        if _says_not_seen(seen) and not (before and _says_not_seen(before.seen)):
             self._asleep[key] = NOT_SEEN_YET
             self._news = True
         if self._overtaken.get(key, seen.version) < seen.version:
