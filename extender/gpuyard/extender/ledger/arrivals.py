@@ -4,8 +4,8 @@
     it does not                                  the call goes on with what is known; for a second no call waits
 
 kube-scheduler asks about one pod after the other, so the second rule keeps a watch that lags, or a caller that invents
-pods, from slowing it down. `preempt` waits for up to a second, by a pause of its own: a poke makes kube-scheduler ask
-again only about pods that filter refused, and on a full cluster filter is not asked at all.
+pods, from slowing it down. `preempt` waits for up to a second, then not for ten: a poke makes kube-scheduler ask again
+only about pods that filter refused, and on a full cluster filter is not asked at all.
 """
 
 import asyncio
@@ -15,8 +15,8 @@ from typing import NamedTuple
 LONGEST_WAIT = 0.1
 """Seconds that a call waits at most."""
 
-PAUSE = 1.0
-"""Seconds after a vain wait in which no call waits."""
+PAUSE = 10
+"""So many times as long as a call has waited in vain no call waits."""
 
 MOST = 64
 """Calls that wait at the same time at most."""
@@ -54,7 +54,7 @@ class Arrivals:
                 async with asyncio.timeout(longest):
                     await waiter.shown
                 return True
-            self.pause(now + longest + PAUSE, longest)
+            self.pause(now + longest + PAUSE * longest, longest)
             return False
         finally:
             self._count -= 1
