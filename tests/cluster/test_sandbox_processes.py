@@ -131,6 +131,15 @@ def test_a_deleted_pod_takes_its_grace_period(room: Room) -> None:
     assert time.monotonic() - begin >= 3
 
 
+def test_a_pod_runs_that_has_the_name_of_one_that_was_deleted_at_once(room: Room) -> None:
+    pods = f"/api/v1/namespaces/{room.namespace}/pods"
+    with room.cluster.api() as api:
+        for _ in range(30):
+            api.create(pods, pod("again"))
+            eventually(lambda: [one["status"]["phase"] for one in api.items(pods)] == ["Running"], 20)
+            api.delete_all(f"{pods}/again?gracePeriodSeconds=0")
+
+
 def test_the_audit_log_says_who_did_what(sandbox: Cluster, room: Room) -> None:
     room.create(pod("seen"))
     eventually(lambda: room.phases() == {"seen": "Running"})

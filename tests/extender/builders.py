@@ -203,8 +203,16 @@ class Bench:
     def preempt(self, thing: Json, victims: Json) -> PreemptAnswer:
         """Ask `preempt` about a pod that the watch shows, with these victims by node."""
         self.show(thing)
+        return at_once(self._preempt(thing, victims))
+
+    async def preempt_unseen(self, thing: Json, victims: Json) -> PreemptAnswer:
+        """Ask `preempt` about a pod as kube-scheduler knows it, whatever the watch has shown."""
+        found = self._preempt(thing, victims)
+        return await found if isinstance(found, Awaitable) else found
+
+    def _preempt(self, thing: Json, victims: Json) -> PreemptAnswer | Awaitable[PreemptAnswer]:
         body = {"Pod": thing, "NodeNameToMetaVictims": victims}
-        return at_once(self.verbs.preempt(PREEMPTION.read(msgspec.json.encode(body))))
+        return self.verbs.preempt(PREEMPTION.read(msgspec.json.encode(body)))
 
     def passes(self, thing: Json, *nodes: str) -> bool:
         """Whether `filter` lets the pod through."""

@@ -1,5 +1,7 @@
 """`preempt`: whom kube-scheduler may evict for a pod, and whom never."""
 
+import asyncio
+
 import msgspec
 import pytest
 from gpuyard.common.extender_config import ExtenderConfig
@@ -217,9 +219,26 @@ def test_a_terminating_victim_is_not_chosen_where_victims_are_filled_in() -> Non
 def test_room_that_a_terminating_victim_leaves_is_counted_once() -> None:
     of = bench()
     of.put(leaving(low("a")))
-    of.ledger.put_promises([Promise(plan="plan", pod="ns/x", shape=Shape(gpus=4), node="n1", queue="team")])
+    kept = Promise(plan="plan", pod="ns/x", shape=Shape(gpus=4), node="n1", queue="team", priority=75)
+    of.ledger.put_promises([kept])
     assert ask(of, high(gpus=4), n1=["uid-a"]) == NOBODY
     assert uids(ask(of, high("other", gpus=4), n1=["uid-a", "uid-b"])) == {"n1": ["uid-a", "uid-b"]}
+
+
+# --- a pod that the watch has not shown ------------------------------------------------------------------------------
+
+
+@pytest.mark.row("B-91")
+@pytest.mark.parametrize("others_wait", [True, False])
+async def test_the_answer_waits_for_the_watch_even_where_filter_does_not(*, others_wait: bool) -> None:
+    of = bench()
+    of.ledger.arrivals.pause(0 if others_wait else float("inf"))
+    victims = {"n1": {"Pods": [{"UID": "uid-b"}], "NumPDBViolations": 0}}
+    answer = asyncio.ensure_future(of.preempt_unseen(late := high("late"), victims))
+    await asyncio.sleep(0)
+    assert not answer.done()
+    of.put(late)
+    assert uids(await answer) == {"n1": ["uid-b"]}
 
 
 # --- a pod that no queue governs -------------------------------------------------------------------------------------

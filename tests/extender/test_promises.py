@@ -196,8 +196,61 @@ def test_nobody_is_evicted_by_kube_scheduler_for_whom_a_plan_makes_room(of: Benc
 def test_nobody_dies_for_room_that_is_promised_to_others(of: Bench) -> None:
     of.put(pod("low", "team", 8, on="n1", labels={"priorityClassName": "train"}))
     claimant = pod("p", "team", 8, labels={"priorityClassName": "build"})
+    of.ledger.put_promises([replace(promise("x"), priority=100)])
     victims = {"n1": {"Pods": [{"UID": "uid-low"}], "NumPDBViolations": 0}}
     assert not of.preempt(claimant, victims).node_name_to_meta_victims
+
+
+# --- a higher priority of the same queue -----------------------------------------------------------------------------
+
+URGENT = pod("urgent", "team", 8, labels={"priorityClassName": "build"})
+
+
+@pytest.mark.row("B-92", case="filter")
+def test_promised_room_is_for_a_higher_priority_of_its_queue_first(of: Bench) -> None:
+    assert of.filter(URGENT, "n1").node_names == ["n1"]
+
+
+@pytest.mark.row("B-92", case="filter")
+def test_promised_room_is_kept_from_the_same_priority_of_its_queue(of: Bench) -> None:
+    of.ledger.put_promises([replace(promise("x"), priority=100)])
+    assert set(of.filter(URGENT, "n1").failed_and_unresolvable_nodes.values()) == {PROMISED}
+
+
+@pytest.mark.row("B-92", case="other-queue")
+def test_promised_room_is_kept_from_a_higher_priority_of_another_queue(of: Bench) -> None:
+    of.put(queue("other"))
+    elsewhere = pod("urgent", "other", 8, labels={"priorityClassName": "build"})
+    assert set(of.filter(elsewhere, "n1").failed_and_unresolvable_nodes.values()) == {PROMISED}
+
+
+@pytest.mark.row("B-92", case="preempt")
+def test_victims_that_leave_for_a_lower_priority_may_be_nominated_over(of: Bench) -> None:
+    leaving = pod("low", "team", 8, on="n1", labels={"priorityClassName": "train"})
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:30Z"
+    of.put(leaving)
+    victims = {"n1": {"Pods": [{"UID": "uid-low"}], "NumPDBViolations": 0}}
+    assert of.preempt(URGENT, victims).node_name_to_meta_victims
+
+
+@pytest.mark.row("B-92", case="parts")
+def test_a_promised_part_of_a_gpu_is_kept_from_everybody(of: Bench) -> None:
+    half = Shape(fraction=500, devices=1)
+    of.put(node("n1", 1))
+    of.ledger.put_promises([replace(promise("x"), shape=half)])
+    one = pod("urgent", "team", 1, labels={"priorityClassName": "build"})
+    assert set(of.filter(one, "n1").failed_and_unresolvable_nodes.values()) == {PROMISED}
+
+
+@pytest.mark.row("B-92", case="gang")
+def test_a_gang_of_higher_priority_is_placed_on_promised_room(of: Bench) -> None:
+    a, b = (pod(name, "", 8, annotations={"pod-group-name": "g"}) for name in "ab")
+    gang = group("g", 2, "team")
+    gang["spec"]["priorityClassName"] = "build"
+    of.put(gang, a, b)
+    assert not of.passes(a)
+    assert of.passes(b)
+    assert of.passes(a)
 
 
 def test_heirs_of_a_gang_go_when_each_has_been_offered_its_node() -> None:

@@ -484,7 +484,7 @@ async def test_after_a_vain_wait_no_call_waits_for_a_second() -> None:
     bench = Bench(*NODES, queue("team"))
     await bench.filter_unseen(pod("invented", "team"))
     assert bench.filter_at_once(pod("another", "team")).failed_and_unresolvable_nodes == UNSEEN
-    bench.now = LONGEST_WAIT + PAUSE
+    bench.now = LONGEST_WAIT + PAUSE * LONGEST_WAIT
     third = bench.verbs.filter(call(pod("third", "team"), "n1"))
     assert isinstance(third, Coroutine)
     third.close()

@@ -9,6 +9,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 from gpuyard.sandbox import releases
 from gpuyard.sandbox.errors import SandboxError
@@ -39,6 +40,12 @@ def fetch(home: Path, page: ReleasePage, *, checksum: str = "", member: str = ""
 def test_a_release_is_fetched_from_its_address(tmp_path: Path, page: ReleasePage) -> None:
     assert fetch(tmp_path, page) == CONTENT
     assert page.asked == ["/v1.2.3/thing"]
+
+
+def test_a_tool_that_no_project_publishes_is_not_looked_for(tmp_path: Path) -> None:
+    unpublished = msgspec.structs.replace(tool(tmp_path, "thing")["thing"], release=None)
+    with pytest.raises(SandboxError, match="download of thing: no project publishes it"):
+        releases.download(unpublished, "thing", io.BytesIO(), Said())
 
 
 @pytest.mark.parametrize("checksums", [DIGEST, b"0000  other\n" + DIGEST + b"  thing\n", DIGEST + b" *thing\n"])

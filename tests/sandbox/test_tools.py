@@ -24,6 +24,13 @@ def test_a_change_of_any_lock_file_is_a_new_place_in_the_cache(tmp_path: Path, f
     assert thing.slot != before
 
 
+def test_a_change_of_a_source_of_our_own_is_a_new_place_in_the_cache(tmp_path: Path) -> None:
+    thing = tool(tmp_path, "thing")["thing"]
+    before = thing.slot
+    (thing.folder / "main.go").write_text("package main\n")
+    assert thing.slot != before
+
+
 def test_the_place_in_the_cache_tells_tool_version_and_processor(tmp_path: Path) -> None:
     assert tool(tmp_path, "thing")["thing"].slot.startswith(f"thing-v1.2.3-linux-{tools.architecture()}-")
 
@@ -39,6 +46,8 @@ def test_templates_are_filled_with_version_number_processor_and_binary(
 def test_programs_for_this_machine_itself_are_those_of_its_system(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "arm64")
     kind, kubectl = (tools.catalogue(system="darwin")[name] for name in ("kind", "kubectl"))
+    assert kind.release
+    assert kubectl.release
     assert kind.fill(kind.release.url, "kind").endswith("/kind-darwin-arm64")
     assert kubectl.fill(kubectl.release.url, "kubectl").endswith("/bin/darwin/arm64/kubectl")
     assert kind.fill(kind.release.checksum, "kind").endswith("/kind-darwin-arm64.sha256sum")
@@ -74,9 +83,18 @@ def test_the_go_that_pip_fetches_builds_every_tool() -> None:
 
 
 def test_nothing_is_fetched_from_anywhere_but_the_projects_own_release_pages() -> None:
-    hosts = {each.release.url.split("/")[2] for each in tools.catalogue().values()}
-    assert hosts == {"dl.k8s.io", "github.com"}
-    assert all(each.release.url.startswith("https://") for each in tools.catalogue().values())
+    urls = [each.release.url for each in tools.catalogue().values() if each.release]
+    assert {url.split("/")[2] for url in urls} == {"dl.k8s.io", "github.com"}
+    assert all(url.startswith("https://") for url in urls)
+
+
+def test_only_the_tests_of_kubernetes_have_no_release_and_are_always_built() -> None:
+    assert [name for name, each in tools.catalogue().items() if each.release is None] == ["scheduling-e2e"]
+
+
+def test_the_tests_of_kubernetes_belong_to_the_kubernetes_that_runs() -> None:
+    known = tools.catalogue()
+    assert known["scheduling-e2e"].version == known["kube-apiserver"].version
 
 
 @pytest.mark.parametrize(

@@ -35,8 +35,10 @@ class Say(Protocol):
 def download(tool: Tool, binary: str, target: BinaryIO, say: Say) -> None:
     """Write the released program to `target`, checked against its publisher's checksum where there is one.
 
-    Raises SandboxError when the release page does not answer, breaks off, or gives something else.
+    Raises SandboxError when there is no release page, or it does not answer, breaks off, or gives something else.
     """
+    if tool.release is None:
+        raise SandboxError(f"download of {binary}", "no project publishes it")
     url = tool.fill(tool.release.url, binary)
     with _step(f"download of {url}"):
         content = _fetch(url, say)

@@ -1,6 +1,7 @@
 """The tools a sandbox runs on, each pinned by its folder: tool.toml (versions, releases), go.mod and go.sum.
 
-A folder's files are the tool's lock: their hash names the tool's place in the cache.
+A folder's files are the tool's lock: their hash names the tool's place in the cache. A tool that is a program of our
+own around somebody's modules has its source there, too.
 
 Decided in docs/decisions.md: "Tools are pinned by folder, and a folder's hash is its place in the cache".
 """
@@ -40,8 +41,9 @@ class Tool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One tool: a version, a release, and the programs built from one set of Go modules."""
 
     version: str
-    release: Release
     binaries: dict[str, Binary]
+    release: Release | None = None
+    """None if no project publishes it: then it is always built."""
     stamps: dict[str, str] = {}
     tags: tuple[str, ...] = ()
     folder: Path = Path()
@@ -57,8 +59,8 @@ class Tool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def slot(self) -> str:
         """The name of this tool's place in the cache: it changes whenever the lock files do."""
         digest = hashlib.sha256()
-        for name in LOCK_FILES:
-            digest.update((self.folder / name).read_bytes())
+        for path in (*(self.folder / name for name in LOCK_FILES), *sorted(self.folder.glob("*.go"))):
+            digest.update(path.read_bytes())
         return f"{self.name}-{self.version}-{self.system}-{architecture()}-{digest.hexdigest()[:12]}"
 
     @property

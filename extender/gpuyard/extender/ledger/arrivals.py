@@ -4,7 +4,8 @@
     it does not                                  the call goes on with what is known; for a second no call waits
 
 kube-scheduler asks about one pod after the other, so the second rule keeps a watch that lags, or a caller that invents
-pods, from slowing it down.
+pods, from slowing it down. `preempt` waits for up to a second, then not for ten: a poke makes kube-scheduler ask again
+only about pods that filter refused, and on a full cluster filter is not asked at all.
 """
 
 import asyncio
@@ -14,11 +15,14 @@ from typing import NamedTuple
 LONGEST_WAIT = 0.1
 """Seconds that a call waits at most."""
 
-PAUSE = 1.0
-"""Seconds after a vain wait in which no call waits."""
+PAUSE = 10
+"""So many times as long as a call has waited in vain no call waits."""
 
 MOST = 64
 """Calls that wait at the same time at most."""
+
+PATIENCE = 1.0
+"""Seconds that a patient call waits at most: half the time after which kube-scheduler gives up."""
 
 
 class _Waiter(NamedTuple):
@@ -32,31 +36,33 @@ class Arrivals:
     def __init__(self) -> None:
         self._waiters: dict[str, list[_Waiter]] = {}
         self._count = 0
-        self._paused_until = float("-inf")
+        self._paused_until: dict[float, float] = {}
 
-    def may_wait(self, now: float) -> bool:
-        """Whether one more call may wait."""
-        return now >= self._paused_until and self._count < MOST
+    def longest_wait(self, now: float, *, patient: bool = False) -> float:
+        """Seconds that one more call may wait; 0: it may not."""
+        longest = PATIENCE if patient else LONGEST_WAIT
+        paused = now < self._paused_until.get(longest, float("-inf"))
+        return 0 if paused or self._count >= MOST else longest
 
-    async def wait(self, uid: str, version: int, now: float) -> bool:
+    async def wait(self, uid: str, version: int, now: float, longest: float) -> bool:
         """Wait until the watch has shown this version of a pod; False: it has not within the time."""
         waiter = _Waiter(version, asyncio.get_running_loop().create_future())
         self._waiters.setdefault(uid, []).append(waiter)
         self._count += 1
         try:
             with suppress(TimeoutError):
-                async with asyncio.timeout(LONGEST_WAIT):
+                async with asyncio.timeout(longest):
                     await waiter.shown
                 return True
-            self.pause(now + LONGEST_WAIT + PAUSE)
+            self.pause(now + longest + PAUSE * longest, longest)
             return False
         finally:
             self._count -= 1
             self._remove(uid, waiter)
 
-    def pause(self, until: float) -> None:
-        """Let no call wait until then."""
-        self._paused_until = until
+    def pause(self, until: float, longest: float = LONGEST_WAIT) -> None:
+        """Let no call that would wait for so long wait until then."""
+        self._paused_until[longest] = until
 
     def show(self, uid: str, version: int) -> None:
         """The watch shows this version of a pod."""

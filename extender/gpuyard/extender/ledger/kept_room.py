@@ -5,8 +5,8 @@
                   └──────────── the grant lapses ──────────┘
 
 The heir is the pod that the promise names, while it waits; else the first that may inherit (`engine.promises.inherits`)
-and is let through to its node: only that assigns it. An open promise keeps its room from all others; a taken one counts
-as its heir does.
+and is let through to its node: only that assigns it. An open promise keeps its room from all others but those
+whom `verbs/node_room.py` lets go first; a taken one counts as its heir does.
 
 What an elastic plan promises is for all pods of a workload on a node. It is open for as much as those of them leave
 that were let through or placed there since the plan was written (`engine.rules.promises.untaken`).

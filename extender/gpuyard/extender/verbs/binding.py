@@ -80,8 +80,8 @@ class Binder:
     async def _known(self, request: Binding) -> Entry | None:
         """The pod as the ledger has it; kube-scheduler may be a moment ahead of the watch."""
         arrivals, now = self._ledger.arrivals, self._clock()
-        if self._ledger.seen(_key(request), request.pod_uid) is None and arrivals.may_wait(now):
-            await arrivals.wait(request.pod_uid, 0, now)
+        if self._ledger.seen(_key(request), request.pod_uid) is None and (longest := arrivals.longest_wait(now)):
+            await arrivals.wait(request.pod_uid, 0, now, longest)
         entry = self._ledger.entries.get(_key(request))
         return entry if entry is not None and entry.seen.pod.uid == request.pod_uid else None
 

@@ -2,13 +2,15 @@
 
 It counts whole GPUs itself, and what it has assumed but not bound. It does not know of room that is kept for others,
 nor of parts of GPUs. Where one of these is in play we count ourselves; a pod in flight then counts on each node that it
-may land on.
+may land on. Room for whole GPUs that a plan keeps is not kept from a pod of the same queue with a higher priority.
+
+Decided in docs/decisions.md: "Kept room yields to a higher priority of its own queue".
 """
 
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
-from gpuyard.engine.model import Pod, Shape
+from gpuyard.engine.model import Pod, Promise, Shape
 from gpuyard.engine.model.snapshot import Snapshot
 from gpuyard.engine.placing.node_room import Room
 from gpuyard.engine.placing.placement import order
@@ -36,6 +38,7 @@ class NodeRoom:
         self._strategy = strategy
         self._shape = pod.shape
         self._own = ledger.promises.own(pod)
+        self._workload = view.workloads.get(pod.workload)
         unseen = view.sharing or ledger.promises.all or ledger.kept or ledger.in_flight.sharing
         self.sees_all = not (unseen or self._shape.shared)
         """Whether kube-scheduler sees on each node all that matters, so that what it offers fits."""
@@ -43,7 +46,8 @@ class NodeRoom:
     @property
     def promised(self) -> Iterator[tuple[str, Part]]:
         """What plans keep for others, by node."""
-        return ((one.node, Part(one.shape, one.gpu_groups)) for one in self._ledger.promises.open(self._pod))
+        kept = filter(self._heeds, self._ledger.promises.open(self._pod))
+        return ((one.node, Part(one.shape, one.gpu_groups)) for one in kept)
 
     def is_kept(self, nodes: Collection[str]) -> bool:
         """Whether on one of these nodes room is kept for somebody else."""
@@ -53,7 +57,19 @@ class NodeRoom:
     def _keeps(self, node: str) -> bool:
         if self._ledger.in_flight.keeps(node, self._pod.key):
             return True
-        return next(self._ledger.promises.open_on(node, self._own), None) is not None
+        return next(self._kept_on(node), None) is not None
+
+    def _kept_on(self, node: str) -> Iterator[Promise]:
+        """What plans keep there from the pod."""
+        return filter(self._heeds, self._ledger.promises.open_on(node, self._own))
+
+    def _heeds(self, promise: Promise) -> bool:
+        """Whether a promise to another pod keeps room from this one."""
+        workload = self._workload
+        if workload is None or not workload.governed or promise.shape.shared or self._shape.shared:
+            # Whoever has a part of a GPU promised takes it unseen: kube-scheduler would not notice that it is gone.
+            return True
+        return workload.queue != promise.queue or workload.priority <= promise.priority
 
     def _is_unseen(self, node: str) -> bool:
         """Whether something there matters of which kube-scheduler knows nothing."""
@@ -110,7 +126,7 @@ class NodeRoom:
 
     def _others_on(self, node: str) -> Iterator[Part]:
         """What is promised on a node, and what may land there."""
-        for one in self._ledger.promises.open_on(node, self._own):
+        for one in self._kept_on(node):
             yield Part(one.shape, one.gpu_groups)
         for pod in self._ledger.in_flight.landing_on(node):
             if pod.key != self._pod.key:

@@ -252,7 +252,7 @@ class Verbs:
 
         This may be the first verb that hears of a pod: on a full cluster filter is not called.
         """
-        return self._once_seen(request.pod, partial(self._preempt, request))
+        return self._once_seen(request.pod, partial(self._preempt, request), patient=True)
 
     def _preempt(self, request: Preemption, seen: Sighting | None) -> PreemptAnswer:
         if seen is None:
@@ -299,7 +299,9 @@ class Verbs:
         has_room = room.has_room(node) if governed else room.fits(node)
         return "" if has_room else f"node {node} has no room for it any more"
 
-    def _once_seen(self, pod: AskedPod, answer: Callable[[Sighting | None], A]) -> A | Awaitable[A]:
+    def _once_seen(
+        self, pod: AskedPod, answer: Callable[[Sighting | None], A], *, patient: bool = False
+    ) -> A | Awaitable[A]:
         """Answer by what the watch shows of a pod: at once, or after a moment where the caller knows more."""
         self._check()
         if not pod.metadata.name:
@@ -307,12 +309,12 @@ class Verbs:
         seen = self._ledger.seen(pod.key, pod.metadata.uid)
         if seen.version >= pod.version if seen else self._ledger.is_deleted(pod.metadata.uid):
             return answer(seen)
-        if self._ledger.arrivals.may_wait(self._clock()):
-            return self._later(pod, answer)
+        if longest := self._ledger.arrivals.longest_wait(self._clock(), patient=patient):
+            return self._later(pod, answer, longest)
         return answer(self._overtaken(pod))
 
-    async def _later(self, pod: AskedPod, answer: Callable[[Sighting | None], A]) -> A:
-        shown = await self._ledger.arrivals.wait(pod.metadata.uid, pod.version, self._clock())
+    async def _later(self, pod: AskedPod, answer: Callable[[Sighting | None], A], longest: float) -> A:
+        shown = await self._ledger.arrivals.wait(pod.metadata.uid, pod.version, self._clock(), longest)
         self._check()
         return answer(self._ledger.seen(pod.key, pod.metadata.uid) if shown else self._overtaken(pod))
 
