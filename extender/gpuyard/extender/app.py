@@ -194,7 +194,9 @@ class Extender:
                     parts.create_task(part)
         finally:
             self.serving = False
-            self.ledger.expire(float("inf"))
+            # Nobody is answered any more, so this need not be done in steps.
+            for _ in self.ledger.expire_all(float("inf")):
+                pass
 
     def _planner(self, client: Client, recorder: Recorder) -> Planner:
         return Planner(

@@ -6,7 +6,7 @@ nothing new         told every half an hour: the API server keeps an Event for o
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 
 import msgspec
 from gpuyard.engine.explain.sentences import told
@@ -71,10 +71,14 @@ class WaitingRoom:
         for pod in sorted(waiting, key=lambda pod: self._told[pod.uid].at if pod.uid in self._told else 0):
             if spent >= BUDGET:
                 return False
-            begun = self._clock()
-            self._look(pod, why)
-            spent += self._clock() - begun
-            await asyncio.sleep(0)
+            steps = why.steps(pod)
+            while True:
+                begun = self._clock()
+                is_done = self._step(pod, steps)
+                spent += self._clock() - begun
+                await asyncio.sleep(0)
+                if is_done:
+                    break
         return True
 
     def turn_away(self, snapshot: Snapshot, settings: Settings) -> None:
@@ -86,8 +90,14 @@ class WaitingRoom:
             if why is not None:
                 self._strangers[pod.uid] = self._hear(pod, why, before.get(pod.uid))
 
-    def _look(self, pod: Pod, why: reasons.Teller) -> None:
-        self._told[pod.uid] = self._hear(pod, why.why(pod), self._told.get(pod.uid))
+    def _step(self, pod: Pod, steps: Generator[None, None, Waiting]) -> bool:
+        """Take one step towards the reason of a pod; True: it is found, and told if it has to be."""
+        try:
+            next(steps)
+        except StopIteration as end:
+            self._told[pod.uid] = self._hear(pod, end.value, self._told.get(pod.uid))
+            return True
+        return False
 
     def _hear(self, pod: Pod, why: Waiting, before: _Told | None) -> _Told:
         now = self._clock()
