@@ -91,11 +91,11 @@ def team(size: Size, number: int) -> str:
     return f"d{number % size.departments}-t{number // size.departments % (TEAMS - 1)}"
 
 
-def one_node(n: int) -> Json:
+def one_node(n: int, gpus: int = 8) -> Json:
     """A node of 8 GPUs, in a rack, in one of three zones."""
     rack = n // RACK
     labels = {"zone": f"z{rack % 3}", "rack": f"r{rack}", "host": name(n), "nvidia.com/gpu.memory": "81920"}
-    return node(name(n), 8, **labels)
+    return node(name(n), gpus, **labels)
 
 
 def name(n: int) -> str:

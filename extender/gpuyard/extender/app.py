@@ -230,7 +230,7 @@ class Extender:
 
     async def _read_again(self, config: ExtenderConfig) -> None:
         """See what the pods mean by other settings, a few at a time: the verbs go on."""
-        await drain(map(self.ledger.see, self.translator.set_settings(config.engine)), time.monotonic, self._calls)
+        await drain(self.ledger.see_all(self.translator.set_settings(config.engine)), time.monotonic, self._calls)
         self.ledger.stir()
 
 

@@ -57,7 +57,7 @@ NOT_SEEN_SENTENCE = "gpuyard has not seen this pod yet"
 TOUCHED = 100_000
 """Pods that are remembered to have changed, for who follows it; of more it would be no less work to begin anew."""
 
-AT_ONCE = 8
+AT_ONCE = 2
 """Reservations that lapse, and grants that are reported as ended, in one step: a verb may wait for its end."""
 
 MANY_CHANGES = 16
@@ -301,6 +301,13 @@ class Ledger:
             del self._overtaken[key]
             self.wake(key)
         self.arrivals.show(seen.pod.uid, seen.version)
+
+    def see_all(self, sightings: Iterable[Sighting]) -> Iterator[None]:
+        """The watch has shown these pods; what they mean has changed since. In steps."""
+        for seen in sightings:
+            self.see(seen)
+            self.keep_up()
+            yield
 
     def adopt(self, seen: Sighting, until: float) -> None:
         """At start: kube-scheduler may be binding this pod, so it counts until kube-scheduler's next word on it."""

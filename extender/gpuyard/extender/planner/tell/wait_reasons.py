@@ -21,6 +21,7 @@ from gpuyard.engine.rules.accounts import Accounts
 from gpuyard.engine.rules.gangs import Team
 from gpuyard.engine.search import reasons
 from gpuyard.engine.search.cycle import Cycle
+from gpuyard.engine.stepwise import paused
 from gpuyard.extender.planner.tell.pod_events import Teller
 
 BUDGET = 0.05
@@ -81,10 +82,14 @@ class WaitingRoom:
                     break
         return True
 
-    def turn_away(self, snapshot: Snapshot, settings: Settings) -> None:
-        """Tell those who wait although no queue of ours decides about them: they are in no cycle."""
+    def turn_away(self, snapshot: Snapshot, settings: Settings) -> Iterator[None]:
+        """Tell those who wait although no queue of ours decides about them, in steps: they are in no cycle."""
         before, self._strangers = self._strangers, {}
-        for pod, workload in _strangers(snapshot, settings):
+        for found in _strangers(snapshot, settings):
+            if found is None:
+                yield
+                continue
+            pod, workload = found
             question = gates.Question(snapshot, Accounts({}), settings, Team(workload, (pod,), {}))
             why = gates.refusal(question, gates.IN_LINE)
             if why is not None:
@@ -133,13 +138,16 @@ def _waiting(cycle: Cycle) -> Iterator[Pod]:
                     yield pod
 
 
-def _strangers(snapshot: Snapshot, settings: Settings) -> Iterator[tuple[Pod, Workload]]:
+def _strangers(snapshot: Snapshot, settings: Settings) -> Iterator[tuple[Pod, Workload] | None]:
     """The waiting pods for another scheduler that name a queue all the same, and those that have to name one."""
     use = snapshot.own.get("", UNUSED)
     if use.requested == use.allocated:
         # Nearly always: there are none, and thousands of pods need no look.
         return
-    for pod in snapshot.pods.values():
+    for pod in paused(snapshot.pods.values()):
+        if pod is None:
+            yield None
+            continue
         workload = snapshot.workloads.get(pod.workload) if pod.waits else None
         if workload is None or workload.governed:
             continue
