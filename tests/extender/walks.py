@@ -59,9 +59,9 @@ def event(*things: Json) -> Callable[[Yard], Steps]:
     def walk(yard: Yard) -> Steps:
         for kind, batch in seen:
             yard.bench.readers[kind](batch)
-            yield
+            yield None
             _ = yard.bench.ledger.snapshot
-            yield
+            yield None
 
     return walk
 
@@ -71,9 +71,9 @@ def relist(yard: Yard) -> Steps:
     changes = yard.pods_that_run
     for start in range(0, len(changes), TUNING.batch):
         yard.bench.feed.pods(Batch(changes[start : start + TUNING.batch]))
-        yield
+        yield None
         _ = yard.bench.ledger.snapshot
-        yield
+        yield None
 
 
 def settings(yard: Yard) -> Steps:
@@ -90,11 +90,11 @@ def verb(yard: Yard) -> Steps:
         waits = mixed.waits(yard.size, n)
         yard.bench.put(waits)
         asked = call(waits, *names)
-        yield
+        yield None
         yard.bench.verbs.filter(asked)
-        yield
+        yield None
         yard.bench.verbs.prioritize(asked)
-        yield
+        yield None
 
 
 def by_hand(work: Coroutine[Any, Any, object]) -> Steps:
@@ -104,7 +104,7 @@ def by_hand(work: Coroutine[Any, Any, object]) -> Steps:
             work.send(None)
         except StopIteration:
             return
-        yield
+        yield None
 
 
 def grants(yard: Yard) -> Steps:
@@ -122,9 +122,9 @@ def dips(yard: Yard) -> Steps:
     for _ in range(2):
         yard.bench.put(mixed.one_node(3, gpus=0))
         snapshot = yard.bench.ledger.snapshot
-        yield
+        yield None
         yard.stage.capacity.dipping(snapshot, 1.0, 60)
-        yield
+        yield None
 
 
 def pages(yard: Yard) -> Steps:
@@ -139,7 +139,7 @@ def plans(yard: Yard) -> Steps:
     """A plan has ended, and its promises are kept no longer."""
     ledger = yard.bench.ledger
     ledger.put_promises(ledger.promises.all[1:])
-    yield
+    yield None
     _ = ledger.snapshot
 
 

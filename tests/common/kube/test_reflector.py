@@ -180,13 +180,17 @@ async def test_a_second_list_is_delivered_a_few_changes_at_a_time_and_ends_with_
     async with running(client, tuning=Tuning(batch=2)) as watched:
         await wire.until_watched()
         assert [len(batch.changes) for batch in watched.delivered] == [5]
-        await wire.end_watches()
-        for number in range(5):
+        wire.lose("p4")
+        wire.compact()
+        for number in range(4):
             await wire.put(f"p{number}", size=2)
-        await watched.until_sizes(**{f"p{number}": 2 for number in range(5)})
+        wire.compact()
+        await wire.end_watches()
+        await watched.until_sizes(**{f"p{number}": 2 for number in range(4)})
         await watched.until(lambda: sum(len(batch.changes) for batch in watched.delivered) == 10)
         assert max(len(batch.changes) for batch in watched.delivered[1:]) <= 2
-        assert watched.sizes == {f"p{number}": 2 for number in range(5)}
+        assert (len(wire.lists()), watched.delivered[-1].listed) == (2, True)
+        assert watched.told()[5] == ("uid-p4", None)
 
 
 async def test_what_did_not_change_is_not_told_again_after_a_second_list(wire: Wire, client: Client) -> None:
