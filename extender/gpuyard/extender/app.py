@@ -202,7 +202,9 @@ class Extender:
                     parts.create_task(part)
         finally:
             self.serving = False
-            self.ledger.expire(float("inf"))
+            # Nobody is answered any more, so this need not be done in steps.
+            for _ in self.ledger.expire_all(float("inf")):
+                pass
 
     def _planner(self, client: Client, recorder: Recorder) -> Planner:
         return Planner(
@@ -237,7 +239,7 @@ class Extender:
 
     async def _read_again(self, config: ExtenderConfig) -> None:
         """See what the pods mean by other settings, a few at a time: the verbs go on."""
-        await drain(map(self.ledger.see, self.translator.set_settings(config.engine)), time.monotonic, self._calls)
+        await drain(self.ledger.see_all(self.translator.set_settings(config.engine)), time.monotonic, self._calls)
         self.ledger.stir()
 
 

@@ -8,7 +8,7 @@ Decided in docs/decisions.md: "The waker pokes only whom the gates would pass".
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import NoReturn
 
@@ -22,6 +22,7 @@ from gpuyard.engine.model.settings import Settings
 from gpuyard.engine.model.snapshot import Snapshot
 from gpuyard.engine.placing.strategies import STRATEGIES
 from gpuyard.engine.rules.gates import governs
+from gpuyard.engine.stepwise import in_order
 from gpuyard.extender.ledger import NOT_SEEN_YET, Ledger
 from gpuyard.extender.ledger.gate_check import Gatekeeper
 from gpuyard.extender.verbs.node_room import NodeRoom
@@ -70,7 +71,8 @@ class Waker:
 
     async def look(self) -> None:
         """Poke those who sleep and could go, if anything has changed that kube-scheduler does not see."""
-        self._ledger.expire(self._now())
+        for _ in self._ledger.expire_all(self._now()):
+            await asyncio.sleep(0)
         if not self._ledger.take_news():
             return
         async for pod in self.admissible(self._ledger.take_called()):
@@ -85,10 +87,15 @@ class Waker:
         asleep, kept = dict(self._ledger.asleep), called & self._ledger.kept.keys()
         for key in sorted(kept):
             yield snapshot.pods[key]
-        found = [
+        waiting = (
             pod for key in asleep.keys() | called if (pod := snapshot.pods.get(key)) and pod.state is State.PENDING
-        ]
-        for pod in sorted(found, key=lambda pod: (pod.key not in called, *_rank(snapshot, pod))):
+        )
+        line = list[Ranked]()
+        for step in _lined_up((pod.key not in called, *_rank(snapshot, pod)) for pod in waiting):
+            line = step or line
+            await asyncio.sleep(0)
+        for *_, key in line:
+            pod = snapshot.pods[key]
             await asyncio.sleep(0)
             if asleep.get(pod.key) == NOT_SEEN_YET:
                 # Its condition says that it was not seen: whatever holds it up by now, it shall say that.
@@ -125,6 +132,15 @@ class Waker:
         """Try again in the next round."""
         log.warning("poke-failed", pod=pod.key, reason=str(error))
         self._ledger.not_woken(pod.key, why)
+
+
+Ranked = tuple[bool, int, int, str]
+
+
+def _lined_up(pods: Iterable[Ranked]) -> Iterator[list[Ranked] | None]:
+    """The pods in their order, as the last value; None: others may do something before it goes on."""
+    line = yield from in_order(pods)
+    yield line
 
 
 def _rank(snapshot: Snapshot, pod: Pod) -> tuple[int, int, str]:

@@ -171,6 +171,28 @@ async def test_a_compacted_log_leads_to_a_list_and_the_vanished_are_reported_gon
         assert len(wire.lists()) == 2
 
 
+@pytest.mark.row("B-61")
+async def test_a_second_list_is_delivered_a_few_changes_at_a_time_and_ends_with_the_collection(
+    wire: Wire, client: Client
+) -> None:
+    for number in range(5):
+        await wire.put(f"p{number}", size=1)
+    async with running(client, tuning=Tuning(batch=2)) as watched:
+        await wire.until_watched()
+        assert [len(batch.changes) for batch in watched.delivered] == [5]
+        wire.lose("p4")
+        wire.compact()
+        for number in range(4):
+            await wire.put(f"p{number}", size=2)
+        wire.compact()
+        await wire.end_watches()
+        await watched.until_sizes(**{f"p{number}": 2 for number in range(4)})
+        await watched.until(lambda: sum(len(batch.changes) for batch in watched.delivered) == 10)
+        assert max(len(batch.changes) for batch in watched.delivered[1:]) <= 2
+        assert (len(wire.lists()), watched.delivered[-1].listed) == (2, True)
+        assert watched.told()[5] == ("uid-p4", None)
+
+
 async def test_what_did_not_change_is_not_told_again_after_a_second_list(wire: Wire, client: Client) -> None:
     await wire.put("a", size=1)
     async with running(client) as watched:

@@ -32,8 +32,11 @@ class Ear:
 class Stage:
     """A bench with a planner, and an API server that does what it is told at once."""
 
-    def __init__(self, *things: Json) -> None:
+    def __init__(self, *things: Json, tick: float = 0) -> None:
+        self.tick = tick
+        """Seconds that pass with each look at the clock."""
         self.bench = Bench(*things)
+        self.capacity = Capacity()
         self.api = Api()
         self.ear = Ear()
         for thing in things:
@@ -51,13 +54,18 @@ class Stage:
             lambda: self.bench.config,
             self.precedence,
             recorder=cast("Recorder", self.ear),
-            capacity=Capacity(),
+            capacity=self.capacity,
             metrics=PlannerMetrics(CollectorRegistry()),
             calls=lambda: 0,
-            clock=lambda: self.bench.now,
+            clock=self.clock,
             today=lambda: self.bench.today,
             plans=lambda: self.bench.feed.known_plans,
         )
+
+    def clock(self) -> float:
+        """The time by the planner's clock."""
+        self.bench.now += self.tick
+        return self.bench.now
 
     async def look(self, *, after: float = 1) -> None:
         self.bench.now += after

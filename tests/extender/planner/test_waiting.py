@@ -46,7 +46,8 @@ class Room:
         return await self.room.tell(cycle)
 
     def turn_away(self, *things: Json, settings: Settings = BY_DEFAULT) -> None:
-        self.room.turn_away(Bench(node("n1"), *things).ledger.snapshot, settings)
+        for _ in self.room.turn_away(Bench(node("n1"), *things).ledger.snapshot, settings):
+            pass
 
 
 FULL = [queue("team", limit=0), pod("a", "team")]

@@ -20,7 +20,7 @@ from gpuyard.common.cluster.owners import Owners
 from gpuyard.common.cluster.sighting import Sighting
 from gpuyard.engine.kube import gangs, parts, placed, pods, workloads
 from gpuyard.engine.kube.faults import Complain
-from gpuyard.engine.kube.meta import created, labels_of, read
+from gpuyard.engine.kube.meta import created, read
 from gpuyard.engine.kube.times import moment
 from gpuyard.engine.model import Budget, State, Workload
 from gpuyard.engine.model import Pod as EnginePod
@@ -67,6 +67,10 @@ class Translator:
         self._groups: dict[str, PodGroup] = {}
         self._classes: dict[str, int] = {}
         self._known = workloads.CLASSES
+        self._naming: dict[str, set[str]] = {}
+        """The pods that name each priority class."""
+        self._groups_naming: dict[str, set[str]] = {}
+        """The PodGroups that name each priority class."""
         self._budgets: dict[str, PodDisruptionBudget] = {}
         self.budget_index = BudgetIndex(self._budgets)
         self.budget_news = 0
@@ -151,7 +155,7 @@ class Translator:
             else:
                 self._classes[name] = one.value
         self._known = {**workloads.CLASSES, **self._classes}
-        concerned = [pod for pod in self._pods.values() if self._may_name(pod, seen)]
+        concerned = [self._pods[key] for key in self._named_by(seen)]
         for pod in concerned:
             key = pod.metadata.key
             team = self._team_of[key]
@@ -162,6 +166,7 @@ class Translator:
     def put_group(self, key: str, seen: PodGroup | None) -> list[Sighting]:
         """A PodGroup is new, changed or gone (None): what the pods mean that name it."""
         came_or_went = (seen is None) == (key in self._groups)
+        _index(self._groups_naming, key, _class_of(self._groups.get(key)), _class_of(seen))
         if seen is None:
             self._groups.pop(key, None)
             self._forget_eviction(key)
@@ -262,8 +267,9 @@ class Translator:
     def _join(self, seen: Pod, team: str, least: int) -> None:
         key = seen.metadata.key
         self._teams.setdefault(team, {})[key] = seen
-        self._said.setdefault(team, {})[key] = self._says(seen, least, Complaints())
+        said = self._said.setdefault(team, {})[key] = self._says(seen, least, Complaints())
         self._team_of[key] = team
+        _index(self._naming, key, "", said.claim.priority_class)
         if _holds(seen) or key in self._granted:
             self._placed.setdefault(team, set()).add(key)
         self._fix(team)
@@ -303,6 +309,8 @@ class Translator:
 
     def _leave(self, key: str) -> str:
         team = self._team_of.pop(key, "")
+        if (said := self._said.get(team, {}).get(key)) is not None:
+            _index(self._naming, key, said.claim.priority_class, "")
         for by_team in (self._teams, self._said):
             members = by_team.get(team, {})
             members.pop(key, None)
@@ -388,9 +396,14 @@ class Translator:
             sightings.append(self._sight(pod, made[team])[0])
         return sightings
 
-    def _may_name(self, seen: Pod, classes: Mapping[str, object]) -> bool:
-        own = labels_of(seen).get(workloads.PRIORITY_CLASS) or (seen.spec.priority_class_name if seen.spec else None)
-        return own in classes or self._team_of[seen.metadata.key] in self._groups
+    def _named_by(self, classes: Iterable[str]) -> list[str]:
+        """The pods that name one of these priority classes, or whose PodGroup does."""
+        found = set[str]()
+        for name in classes:
+            found |= self._naming.get(name, _NO_PODS)
+            for group in self._groups_naming.get(name, ()):
+                found.update(self._teams.get(group, ()))
+        return sorted(found)
 
     def _team(self, seen: Pod, complain: Complaints) -> tuple[str, int]:
         """The workload of a pod, with its minimum; a pod that has a node stays in the one in which it was started."""
@@ -445,6 +458,21 @@ class Translator:
 def _holds(seen: Pod) -> bool:
     """Whether a pod takes up room on a node."""
     return placed.has_node(seen) and pods.holds(seen)
+
+
+def _class_of(group: PodGroup | None) -> str:
+    """The priority class that a PodGroup names; empty: none."""
+    return workloads.group_class(group) if group is not None else ""
+
+
+def _index(by_name: dict[str, set[str]], key: str, before: str, now: str) -> None:
+    """Move a key from one name to another; the empty name stands for none."""
+    if before:
+        by_name[before].discard(key)
+        if not by_name[before]:
+            del by_name[before]
+    if now:
+        by_name.setdefault(now, set()).add(key)
 
 
 def _birth(said: Collection[Said]) -> workloads.Birth:

@@ -15,6 +15,7 @@ Decided in docs/decisions.md: "A cache tries again after at most three seconds".
 
 import asyncio
 import random
+import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import aclosing, suppress
@@ -43,12 +44,14 @@ class Tuning:
     """How a reflector asks: objects per page, seconds until the server ends a watch (shortened by up to a fifth).
 
     A kind that is not there is asked for again after `absent` seconds, or after `hurry` seconds where there is cause.
+    After the first list, readers get at most `batch` changes at once, and others have their turn before the next ones.
     """
 
     page: int = 500
     watch: float = 300
     absent: float = 30
     hurry: float = 0.2
+    batch: int = sys.maxsize
 
 
 TUNING = Tuning()
@@ -153,9 +156,8 @@ class Reflector(Generic[T]):
 
     async def _go_without(self, told: Callable[[], None], error: ApiError) -> None:
         """The server has no such kind, or none for us: an empty collection, until that changes."""
-        self._deliver(Batch(self._replace([]), listed=True))
+        await self._replace([])
         self._version, self._heard = "", self._clock()
-        self._synced.set()
         self._tell("" if error.not_found else str(error))
         told()
         await asyncio.sleep(self._tuning.hurry)
@@ -191,11 +193,9 @@ class Reflector(Generic[T]):
                 raise
             # The pages outlived the server's memory; a list in one piece cannot.
             version, items = await self._read(0)
-        changes = self._replace(items)
-        self._version = version
         self._heard = self._clock()
-        self._synced.set()
-        self._deliver(Batch(changes, listed=True))
+        await self._replace(items)
+        self._version = version
 
     async def _read(self, limit: int) -> tuple[str, list[msgspec.Raw]]:
         version, items = "", list[msgspec.Raw]()
@@ -214,7 +214,7 @@ class Reflector(Generic[T]):
         }
         async with aclosing(self._client.watch(self.address, params, tuple(self._forms))) as watch:
             async for form, frames in watch:
-                self._take(form, frames)
+                await self._take(form, frames)
                 if frames:
                     heard = True
                     # Not earlier: where only lists are allowed, that would be one after the other without a pause.
@@ -222,11 +222,18 @@ class Reflector(Generic[T]):
         if not heard and self._clock() - started < 1:
             raise UnreachableError(f"{self.address.about}: the watch ended as soon as it began")
 
-    def _take(self, form: Form, frames: list[bytes]) -> None:
-        """Take the events of one network read in, as one batch; those before a bad one still count."""
-        changes: list[Change[T]] = []
+    async def _take(self, form: Form, frames: list[bytes]) -> None:
+        """Take the events of one network read in, as one batch or a few; those before a bad one still count."""
         self._heard = self._clock()
         self._tell("")
+        few = self._tuning.batch
+        for start in range(0, len(frames), few):
+            if start:
+                await asyncio.sleep(0)
+            self._take_some(form, frames[start : start + few])
+
+    def _take_some(self, form: Form, frames: list[bytes]) -> None:
+        changes: list[Change[T]] = []
         try:
             for frame in frames:
                 changes += self._event(form, frame)
@@ -247,14 +254,31 @@ class Reflector(Generic[T]):
             return []
         return self._remove(meta) if event.type == "DELETED" else self._put(meta, new)
 
-    def _replace(self, items: list[msgspec.Raw]) -> list[Change[T]]:
-        """Make the store equal to a list; what changed on the way, what is gone first."""
+    async def _replace(self, items: list[msgspec.Raw]) -> None:
+        """Make the store equal to a list, and tell what changed on the way, what is gone first.
+
+        The first time all at once: nobody relies on the cache before. Later others have their turn in between.
+        """
+        few = self._tuning.batch if self.synced else sys.maxsize
+        read: dict[str, tuple[Identity, T | None]] = {}
         self.unreadable.clear()
-        read = {meta.key: (meta, new) for meta, new in map(self._read_object, items)}
+        for n, item in enumerate(items, 1):
+            meta, new = self._read_object(item)
+            read[meta.key] = (meta, new)
+            if n % few == 0:
+                await asyncio.sleep(0)
         gone = [old.metadata for key, old in self.store.items() if key not in read]
-        return [change for meta in gone for change in self._remove(meta)] + [
-            change for meta, new in read.values() for change in self._put(meta, new)
-        ]
+        todo = [*((meta, None, True) for meta in gone), *((meta, new, False) for meta, new in read.values())]
+        changes: list[Change[T]] = []
+        for n, (meta, new, is_gone) in enumerate(todo, 1):
+            changes += self._remove(meta) if is_gone else self._put(meta, new)
+            if n % few == 0:
+                if changes:
+                    self._deliver(Batch(changes))
+                changes = []
+                await asyncio.sleep(0)
+        self._synced.set()
+        self._deliver(Batch(changes, listed=True))
 
     def _read_object(self, raw: Unread, form: Form = JSON) -> tuple[Identity, T | None]:
         """The object's name and version, and the object, or None if only those can be read."""

@@ -174,7 +174,7 @@ def _said(  # noqa: PLR0913, PLR0917 - all that a claim follows from, hashable: 
 def group_claim(seen: objects.PodGroup, classes: Classes, complain: Complain) -> Claim:
     """What a PodGroup says of its workload: `spec` before labels and annotations; no class is the default one."""
     spec, labels, notes = seen.spec or objects.PodGroupSpec(), labels_of(seen), notes_of(seen)
-    named = labels.get(PRIORITY_CLASS) or spec.priority_class_name or ""
+    named = group_class(seen)
     answer, label = spec.preemptibility, labels.get(PREEMPTIBILITY)
     return Claim(
         queue=spec.queue or labels.get(QUEUE, ""),
@@ -186,6 +186,12 @@ def group_claim(seen: objects.PodGroup, classes: Classes, complain: Complain) ->
         staleness_grace=_grace(spec.staleness_grace_period, notes, complain),
         display=notes.display or "",
     )
+
+
+def group_class(seen: objects.PodGroup) -> str:
+    """The priority class that a PodGroup names; empty: none."""
+    spec = seen.spec or objects.PodGroupSpec()
+    return labels_of(seen).get(PRIORITY_CLASS) or spec.priority_class_name or ""
 
 
 def queue_label(seen: objects.Namespace) -> str:

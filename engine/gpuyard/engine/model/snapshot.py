@@ -208,6 +208,11 @@ class Draft:
         self._tally: Counter[_Kind] = Counter()
         self._tree_changed = False
 
+    @property
+    def pods_changed(self) -> int:
+        """How many pods differ."""
+        return len(self._changes["pods"])
+
     # --- changes ---
 
     def put_pods(self, pods: Iterable[Pod]) -> Self:

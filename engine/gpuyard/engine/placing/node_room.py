@@ -18,7 +18,7 @@ from gpuyard.engine.model.snapshot import Slot, Snapshot
 from gpuyard.engine.placing.nodes_by_cpu import ByCpu
 from gpuyard.engine.placing.strategies import Strategy
 from gpuyard.engine.sharing.cards import Card, Task, ranked
-from gpuyard.engine.stepwise import at_once, in_order
+from gpuyard.engine.stepwise import at_once, in_order, paused
 
 
 class Room:
@@ -189,6 +189,8 @@ class Rooms:
         self.free_later = sum(max(0, later) * len(names) for (_, later), names in self._fresh.items())
         self.shared = set(snapshot.sharing)
         self._by_cpu: ByCpu | None = None
+        self._shared_milli: int | None = None
+        """What will be free on the shared GPUs of open nodes; None: not counted yet."""
         self.stirred: set[str] = set()
         """The nodes that have changed, even if that was undone; whoever acts on it clears it."""
 
@@ -248,7 +250,10 @@ class Rooms:
         room = self[name]
         self.stirred.add(name)
         before, cpu = (room.now, room.later), room.cpu_later
+        milli = room.shared_milli() if groups else 0
         room.shift(shape, groups, now, later)
+        if groups and self._shared_milli is not None and room.node.open:
+            self._shared_milli += room.shared_milli() - milli
         if self._by_cpu is not None and cpu != room.cpu_later and room.node.open:
             self._by_cpu.move(room.node, cpu, room.cpu_later)
         after = (room.now, room.later)
@@ -260,11 +265,18 @@ class Rooms:
             insort(self.shelf(after), name)
             self.free_later += max(0, after[1]) - max(0, before[1])
 
+    def count_shared(self) -> Generator[None, None, int]:
+        """The milli-GPUs that will be free on the shared GPUs of open nodes; counted once, in steps."""
+        if self._shared_milli is None:
+            total = 0
+            for name in paused(list(self.shared)):
+                if name is None:
+                    yield
+                elif self[name].node.open:
+                    total += self[name].shared_milli()
+            self._shared_milli = total
+        return self._shared_milli
+
     def free_milli(self) -> int:
         """All milli-GPUs of open nodes that will be free, those of shared GPUs included."""
-        rest = 0
-        for name in self.shared:
-            room = self[name]
-            if room.node.open:
-                rest += room.shared_milli()
-        return self.free_later * GPU + rest
+        return self.free_later * GPU + at_once(self.count_shared())

@@ -250,6 +250,7 @@ class Cycle:
 
     def _consolidate(self) -> Steps:
         if self._moves_others:
+            yield from self.scratch.rooms.count_shared()
             yield from self._search_all("consolidate", self._may_consolidate, self._consolidation)
 
     def _reclaim(self) -> Steps:

@@ -16,7 +16,7 @@ A pod that names no queue, where such pods pass, is told only what keeps kube-sc
 promises to others, the counts by cause. Where nothing does, the reason is that no queue has the engine place it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from itertools import islice
 
 from gpuyard.engine.model import GPU, RESOURCES, UNLIMITED, Node, Offer, Pod, Shape, State
@@ -25,11 +25,15 @@ from gpuyard.engine.model.results import Clearing, Gap, Kept, NodeCounts, Reason
 from gpuyard.engine.model.snapshot import Snapshot
 from gpuyard.engine.placing.node_room import Room
 from gpuyard.engine.placing.placement import Nodes
+from gpuyard.engine.placing.pod_affinity import Wishes
 from gpuyard.engine.placing.scratch import Status
 from gpuyard.engine.rules import gates
 from gpuyard.engine.rules.gangs import Team, starting_chunk
 from gpuyard.engine.search.cycle import Cycle
-from gpuyard.engine.stepwise import at_once
+from gpuyard.engine.stepwise import at_once, paused
+
+Found = Iterator[Waiting | None]
+"""Reasons in their order; None: others may do something before it goes on."""
 
 
 def waiting_reasons(cycle: Cycle, end: Snapshot | None = None) -> dict[str, Waiting]:
@@ -58,25 +62,33 @@ class Teller:
 
     def why(self, pod: Pod) -> Waiting:
         """Why a pod waits, or what it waits for if a place is being cleared for it."""
+        return at_once(self.steps(pod))
+
+    def steps(self, pod: Pod) -> Generator[None, None, Waiting]:
+        """The same in steps: for the first pod of its kind all nodes are looked at."""
         self._cycle.breathe()
         workload = self._cycle.snapshot.workloads.get(pod.workload)
         if not gates.governs(self._cycle.settings, workload):
-            return next(self._keeps_from_starting(pod), Waiting(Reason.QUEUE_MISSING))
+            return (yield from _first(self._keeps_from_starting(pod), Waiting(Reason.QUEUE_MISSING)))
         if workload is None:
             return Waiting(Reason.QUEUE_MISSING)
         place = self._cycle.scratch.place(pod)
         if place.status is Status.NOMINATED:
             return Waiting(Reason.RECLAIM_IN_PROGRESS, self._clearing(place.node))
         if pod.workload not in self._by_workload:
-            self._by_workload[pod.workload] = self._why_workload(self._cycle.scratch.team(pod.workload))
+            team = self._cycle.scratch.team(pod.workload)
+            self._by_workload[pod.workload] = yield from self._why_workload(team)
         return self._by_workload[pod.workload]
 
-    def _why_workload(self, team: Team) -> Waiting:
+    def _why_workload(self, team: Team) -> Generator[None, None, Waiting]:
         workload, cycle = team.workload, self._cycle
         refused = cycle.refused.get(workload.key) or gates.refusal(cycle.question(team), gates.IN_LINE)
-        return refused or next(self._applicable(team, starting_chunk(team, cycle.scratch.wants_place)))
+        if refused:
+            return refused
+        chunk = starting_chunk(team, cycle.scratch.wants_place)
+        return (yield from _first(self._applicable(team, chunk), Waiting(Reason.NO_NODE_FITS)))
 
-    def _applicable(self, team: Team, chunk: list[Pod]) -> Iterator[Waiting]:
+    def _applicable(self, team: Team, chunk: list[Pod]) -> Found:
         """The reasons that apply to a workload for which there was no room, the most telling first."""
         key = team.workload.key
         refused_there = self._refused_there(chunk)
@@ -94,9 +106,9 @@ class Teller:
             yield hindered
         yield from self._by_room(team, chunk)
 
-    def _by_room(self, team: Team, chunk: list[Pod]) -> Iterator[Waiting]:
+    def _by_room(self, team: Team, chunk: list[Pod]) -> Found:
         pod = max(chunk or team.pods, key=lambda p: (p.shape.gpus, p.shape.fraction, p.shape.gpu_memory))
-        counts = self._node_counts(pod)
+        counts = yield from self._node_counts(pod)
         promised = self._promised(pod)
         if promised is not None:
             yield promised
@@ -104,7 +116,7 @@ class Teller:
         if len(chunk) > 1:
             gap = Gap(found=0, needed=len(chunk), part=self._part(chunk, 0), causes=counts.causes)
             errors = Waiting(Reason.GANG_DOES_NOT_FIT, gap)
-        if not self._could_ever(pod):
+        if not (yield from self._could_ever(pod)):
             yield errors
         if pod.shape.wants_gpu and counts.largest < counts.asked <= counts.free:
             yield Waiting(Reason.FRAGMENTED, counts)
@@ -113,13 +125,13 @@ class Teller:
             yield share
         yield errors
 
-    def _keeps_from_starting(self, pod: Pod) -> Iterator[Waiting]:
+    def _keeps_from_starting(self, pod: Pod) -> Found:
         """What keeps kube-scheduler from placing a pod that no queue governs, the most telling first."""
         refused_there = self._refused_there([pod])
         if refused_there is not None:
             yield refused_there
-        counts = self._node_counts(pod)
-        if self._has_room(pod, counts):
+        counts = yield from self._node_counts(pod)
+        if (yield from self._has_room(pod, counts)):
             return
         promised = self._promised(pod)
         if promised is not None:
@@ -127,10 +139,16 @@ class Teller:
         fragmented = pod.shape.wants_gpu and counts.largest < counts.asked <= counts.free
         yield Waiting(Reason.FRAGMENTED if fragmented else Reason.NO_NODE_FITS, counts)
 
-    def _has_room(self, pod: Pod, counts: NodeCounts) -> bool:
+    def _has_room(self, pod: Pod, counts: NodeCounts) -> Generator[None, None, bool]:
         """Whether some node would take the pod as it is."""
-        names = self._cycle.scratch.rooms.names() if "affinity" in counts.causes else ()
-        return any(not node_cause(self._cycle, pod, name) for name in names)
+        cycle = self._cycle
+        wishes = yield from cycle.placer.company.of(pod)
+        for name in paused(cycle.scratch.rooms.names() if "affinity" in counts.causes else ()):
+            if name is None:
+                yield
+            elif not _node_cause(cycle, pod, name, wishes):
+                return True
+        return False
 
     # --- single reasons
 
@@ -195,23 +213,31 @@ class Teller:
 
     # --- nodes
 
-    def _could_ever(self, pod: Pod) -> bool:
+    def _could_ever(self, pod: Pod) -> Generator[None, None, bool]:
         """Whether some node would hold the pod if it were empty."""
         nodes = self._cycle.placer.nodes_for(pod)
         fleet = self._cycle.snapshot.fleet.nodes
-        return any(_holds_empty(fleet[name], pod.shape) for name in (fleet if nodes is None else nodes))
+        for name in paused(fleet if nodes is None else nodes):
+            if name is None:
+                yield
+            elif _holds_empty(fleet[name], pod.shape):
+                return True
+        return False
 
-    def _node_counts(self, pod: Pod) -> NodeCounts:
+    def _node_counts(self, pod: Pod) -> Generator[None, None, NodeCounts]:
         alike = (pod.shape, self._cycle.snapshot.offers.get(pod.key))
         if alike not in self._counts:
-            self._counts[alike] = self._count(pod)
+            self._counts[alike] = yield from self._count(pod)
         return self._counts[alike]
 
-    def _count(self, pod: Pod) -> NodeCounts:
+    def _count(self, pod: Pod) -> Generator[None, None, NodeCounts]:
         causes: dict[str, int] = {}
         free = largest = 0
         asked, nodes = self._cycle.scratch.claim(pod).gpu, self._cycle.placer.nodes_for(pod)
-        for name in sorted(self._cycle.scratch.rooms.names()):
+        for name in paused(sorted(self._cycle.scratch.rooms.names())):
+            if name is None:
+                yield
+                continue
             room = self._cycle.scratch.rooms[name]
             cause = _unless_offered(_cause(room, pod.shape), name, nodes)
             causes[cause] = causes.get(cause, 0) + 1
@@ -221,13 +247,23 @@ class Teller:
         return NodeCounts(causes=causes, free=free, largest=largest, asked=asked)
 
 
+def _first(found: Found, otherwise: Waiting) -> Generator[None, None, Waiting]:
+    """The first reason that is found."""
+    for one in found:
+        if one is not None:
+            return one
+        yield
+    return otherwise
+
+
 def node_cause(cycle: Cycle, pod: Pod, name: str) -> str:
     """Why one node does not take a pod at the end of a cycle, in the words of `NodeCounts.causes`; empty: it would."""
+    return _node_cause(cycle, pod, name, at_once(cycle.placer.company.of(pod)))
+
+
+def _node_cause(cycle: Cycle, pod: Pod, name: str, wishes: Wishes | None) -> str:
     cause = _unless_offered(_cause(cycle.scratch.rooms[name], pod.shape), name, cycle.placer.nodes_for(pod))
-    if cause != "affinity":
-        return cause
-    wishes = at_once(cycle.placer.company.of(pod))
-    return "" if wishes is None or wishes.allow(name) else cause
+    return "" if cause == "affinity" and (wishes is None or wishes.allow(name)) else cause
 
 
 def _would_fit(room: Room, shape: Shape, holder: Pod) -> bool:

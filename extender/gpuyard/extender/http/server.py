@@ -5,6 +5,7 @@ verb but `bind` waits for the API server: between a decision and its reservation
 """
 
 import asyncio
+import gc
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -185,13 +186,18 @@ def _route(verb: Verb[R], metrics: VerbMetrics) -> Route:
 
 
 def decided(verb: Verb[R], body: bytes | None) -> Answer | Awaitable[Answer] | Exception:
-    """The answer to a call, or what prevents one."""
+    """The answer to a call, or what prevents one. No garbage is collected until it is found: that may take long."""
     if body is None:
         return WireError("the body is longer than gpuyard reads")
+    was_enabled = gc.isenabled()
+    gc.disable()
     try:
         return verb.answer(verb.reader.read(body))
     except Exception as error:  # noqa: BLE001 - whatever it is, there is an answer
         return _problem(verb, error)
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 async def awaited(verb: Verb[R], found: Awaitable[Answer]) -> Answer | Exception:

@@ -30,7 +30,7 @@ from gpuyard.common.kube import resources
 from gpuyard.common.kube.changes import Batch
 from gpuyard.common.kube.client import Client
 from gpuyard.common.kube.protobuf import PROTOBUF
-from gpuyard.common.kube.reflector import Reflector
+from gpuyard.common.kube.reflector import Reflector, Tuning
 from gpuyard.common.plans.plan import Plan
 from gpuyard.engine import model
 from gpuyard.engine.kube import nodes, objects, others, queues
@@ -39,6 +39,9 @@ from gpuyard.engine.kube.workloads import queue_label
 from gpuyard.extender.ledger import Ledger, Phase
 
 Report = Callable[[str], None]
+
+TUNING = Tuning(batch=8)
+"""A verb may have to wait until so many changes are in the ledger."""
 
 UNKNOWN = "Unknown"
 """Why a pod waits that was refused before this extender came."""
@@ -75,7 +78,9 @@ class Feed:
         ]
         made = []
         for resource, kind, reader in kinds:
-            reflector = Reflector[Any](client, resource.within(), msgspec.json.Decoder(kind), report=self._report)
+            reflector = Reflector[Any](
+                client, resource.within(), msgspec.json.Decoder(kind), report=self._report, tuning=TUNING
+            )
             reflector.subscribe(reader)
             made.append(reflector)
         made.append(self._follow_pods(client))
@@ -95,7 +100,9 @@ class Feed:
     def _follow_pods(self, client: Client) -> Reflector[Pod]:
         """The watch for pods, of which there are many events; the API server has them in protobuf for others, too."""
         better = {PROTOBUF: read_pod}
-        reflector = Reflector(client, resources.PODS.within(), JsonPods(), better=better, report=self._report)
+        reflector = Reflector(
+            client, resources.PODS.within(), JsonPods(), better=better, report=self._report, tuning=TUNING
+        )
         reflector.subscribe(self.pods)
         return reflector
 
@@ -103,14 +110,16 @@ class Feed:
         """The watch for owners of one kind; few clusters have all of them."""
         absent = partial(self._go_without, kind)
         decoder = msgspec.json.Decoder(PodOwner)
-        reflector = Reflector(client, KINDS[kind].within(), decoder, report=self._report, absent=absent)
+        reflector = Reflector(client, KINDS[kind].within(), decoder, report=self._report, tuning=TUNING, absent=absent)
         reflector.subscribe(partial(self.owners, kind))
         return reflector
 
     def _follow_topologies(self, client: Client) -> Reflector[Topology]:
         """The watch for topologies, which few clusters have: without them no gang asks for one."""
         decoder = msgspec.json.Decoder(Topology)
-        reflector = Reflector(client, resources.TOPOLOGIES.within(), decoder, report=self._report, absent=lambda: None)
+        reflector = Reflector(
+            client, resources.TOPOLOGIES.within(), decoder, report=self._report, tuning=TUNING, absent=lambda: None
+        )
         reflector.subscribe(self.topologies)
         return reflector
 
@@ -148,6 +157,8 @@ class Feed:
                 self._translator.drop_pod(meta.key)
                 self._ledger.end(meta.key, meta.uid)
                 self._see(self._translator.take_sharing())
+        if not batch.listed:
+            self._ledger.keep_up()
 
     def owners(self, kind: str, batch: Batch[PodOwner]) -> None:
         """Owners of pods have changed."""

@@ -24,7 +24,7 @@ kube-scheduler may learn of that a moment after us, and ask for a pod that nobod
 Decided in docs/decisions.md: "A refusal by kube-scheduler ends a reservation after a second, not at once".
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
@@ -56,6 +56,12 @@ NOT_SEEN_SENTENCE = "gpuyard has not seen this pod yet"
 
 TOUCHED = 100_000
 """Pods that are remembered to have changed, for who follows it; of more it would be no less work to begin anew."""
+
+AT_ONCE = 2
+"""Reservations that lapse, and grants that are reported as ended, in one step: a verb may wait for its end."""
+
+MANY_CHANGES = 16
+"""Pods that have changed since the last snapshot; more make the next one take long."""
 
 BURIED = 4096
 """Deleted pods that are remembered: more than go in the time in which kube-scheduler may still ask about one."""
@@ -192,6 +198,11 @@ class Ledger:
             self._snapshot, self._draft = self._draft.done(), None
         return self._snapshot
 
+    def keep_up(self) -> None:
+        """Bring the snapshot up to date before so much has changed that the next verb would wait long for it."""
+        if self._draft is not None and self._draft.pods_changed >= MANY_CHANGES:
+            self._snapshot, self._draft = self._draft.done(), None
+
     def room(self, nodes: Iterable[str]) -> Mapping[str, Occupancy | None]:
         """What is left of these nodes as the cluster counts now, for less than a snapshot; None: no such node."""
         if self._draft is not None:
@@ -293,6 +304,13 @@ class Ledger:
             del self._overtaken[key]
             self.wake(key)
         self.arrivals.show(seen.pod.uid, seen.version)
+
+    def see_all(self, sightings: Iterable[Sighting]) -> Iterator[None]:
+        """The watch has shown these pods; what they mean has changed since. In steps."""
+        for seen in sightings:
+            self.see(seen)
+            self.keep_up()
+            yield
 
     def adopt(self, seen: Sighting, until: float) -> None:
         """At start: kube-scheduler may be binding this pod, so it counts until kube-scheduler's next word on it."""
@@ -438,15 +456,27 @@ class Ledger:
         if entry is not None and entry.seen.pod.uid == uid:
             self._move(entry.seen, Event.LAPSED)
 
-    def expire(self, now: float) -> None:
-        """Let the reservations lapse whose time is over, and tell of all grants that have ended."""
-        if now >= self._earliest:
-            for key in [key for key, until in self._until.items() if until <= now]:
-                self._move(self._entries[key].seen, Event.LAPSED)
+    def expire(self, now: float) -> bool:
+        """Let reservations lapse whose time is over, and report grants that have ended; False: some are left to do.
+
+        After a start the time of all who waited is over at once. What is not done yet counts a moment longer.
+        """
+        over = [key for key, until in self._until.items() if until <= now] if now >= self._earliest else []
+        for key in over[:AT_ONCE]:
+            self._move(self._entries[key].seen, Event.LAPSED)
+        if 0 < len(over) <= AT_ONCE:
             self._earliest = min(self._until.values(), default=float("inf"))
-        released, self._released = self._released, set()
-        for key in sorted(released):
+        released = sorted(self._released)[:AT_ONCE]
+        self._released.difference_update(released)
+        for key in released:
             self.grant_ended(key)
+        self.keep_up()
+        return len(over) <= AT_ONCE and not self._released
+
+    def expire_all(self, now: float) -> Iterator[None]:
+        """As `expire`, until nothing is left, in steps."""
+        while not self.expire(now):
+            yield
 
     def _end(self, key: str, uid: str) -> None:
         entry = self._entries.get(key)

@@ -235,7 +235,7 @@ class Planner:
         await drain(self._observer.prepare(), self._clock, self._calls)
         snapshot = self._observer.snapshot(self._open_promises(), leaving, now, int(self._today()))
         await give_way(self._calls)
-        self._waiting.turn_away(snapshot, settings)
+        await drain(self._waiting.turn_away(snapshot, settings), self._clock, self._calls)
         if not (any(snapshot.waiting.values()) or snapshot.torn):
             self._metrics.blocked.set(0)
             await self._publish(Accounts.of(snapshot, settings.fairshare_k))

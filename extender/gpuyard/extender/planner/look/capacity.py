@@ -44,8 +44,14 @@ class Capacity:
         nodes = snapshot.fleet.nodes
         if nodes is self._nodes and self.next_end(grace) == _NEVER:
             return []
-        self._nodes = nodes
-        self._seen = {name: self._look(node, snapshot, now, grace) for name, node in nodes.items()}
+        before, known, self._nodes = self._nodes, self._seen, nodes
+        # Of a node that is as it was and does not dip there is nothing new to see: thousands are not looked at again.
+        self._seen = {
+            name: seen
+            if before.get(name) is node and (seen := known[name]).since is None
+            else self._look(node, snapshot, now, grace)
+            for name, node in nodes.items()
+        }
         return [_dip(nodes[name], seen.gpus) for name, seen in self._seen.items() if seen.since is not None]
 
     def next_end(self, grace: float) -> float:

@@ -6,7 +6,7 @@ nothing new         told every half an hour: the API server keeps an Event for o
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 
 import msgspec
 from gpuyard.engine.explain.sentences import told
@@ -21,6 +21,7 @@ from gpuyard.engine.rules.accounts import Accounts
 from gpuyard.engine.rules.gangs import Team
 from gpuyard.engine.search import reasons
 from gpuyard.engine.search.cycle import Cycle
+from gpuyard.engine.stepwise import paused
 from gpuyard.extender.planner.tell.pod_events import Teller
 
 BUDGET = 0.05
@@ -71,23 +72,37 @@ class WaitingRoom:
         for pod in sorted(waiting, key=lambda pod: self._told[pod.uid].at if pod.uid in self._told else 0):
             if spent >= BUDGET:
                 return False
-            begun = self._clock()
-            self._look(pod, why)
-            spent += self._clock() - begun
-            await asyncio.sleep(0)
+            steps = why.steps(pod)
+            while True:
+                begun = self._clock()
+                is_done = self._step(pod, steps)
+                spent += self._clock() - begun
+                await asyncio.sleep(0)
+                if is_done:
+                    break
         return True
 
-    def turn_away(self, snapshot: Snapshot, settings: Settings) -> None:
-        """Tell those who wait although no queue of ours decides about them: they are in no cycle."""
+    def turn_away(self, snapshot: Snapshot, settings: Settings) -> Iterator[None]:
+        """Tell those who wait although no queue of ours decides about them, in steps: they are in no cycle."""
         before, self._strangers = self._strangers, {}
-        for pod, workload in _strangers(snapshot, settings):
+        for found in _strangers(snapshot, settings):
+            if found is None:
+                yield
+                continue
+            pod, workload = found
             question = gates.Question(snapshot, Accounts({}), settings, Team(workload, (pod,), {}))
             why = gates.refusal(question, gates.IN_LINE)
             if why is not None:
                 self._strangers[pod.uid] = self._hear(pod, why, before.get(pod.uid))
 
-    def _look(self, pod: Pod, why: reasons.Teller) -> None:
-        self._told[pod.uid] = self._hear(pod, why.why(pod), self._told.get(pod.uid))
+    def _step(self, pod: Pod, steps: Generator[None, None, Waiting]) -> bool:
+        """Take one step towards the reason of a pod; True: it is found, and told if it has to be."""
+        try:
+            next(steps)
+        except StopIteration as end:
+            self._told[pod.uid] = self._hear(pod, end.value, self._told.get(pod.uid))
+            return True
+        return False
 
     def _hear(self, pod: Pod, why: Waiting, before: _Told | None) -> _Told:
         now = self._clock()
@@ -123,13 +138,16 @@ def _waiting(cycle: Cycle) -> Iterator[Pod]:
                     yield pod
 
 
-def _strangers(snapshot: Snapshot, settings: Settings) -> Iterator[tuple[Pod, Workload]]:
+def _strangers(snapshot: Snapshot, settings: Settings) -> Iterator[tuple[Pod, Workload] | None]:
     """The waiting pods for another scheduler that name a queue all the same, and those that have to name one."""
     use = snapshot.own.get("", UNUSED)
     if use.requested == use.allocated:
         # Nearly always: there are none, and thousands of pods need no look.
         return
-    for pod in snapshot.pods.values():
+    for pod in paused(snapshot.pods.values()):
+        if pod is None:
+            yield None
+            continue
         workload = snapshot.workloads.get(pod.workload) if pod.waits else None
         if workload is None or workload.governed:
             continue
