@@ -17,6 +17,7 @@ import msgspec
 from gpuyard.common.kube.errors import ApiError
 from gpuyard.common.kube.resources import Address
 from gpuyard.engine.model import Promise, Shape
+from gpuyard.engine.stepwise import at_once
 from gpuyard.extender.http.metrics import VerbMetrics
 from gpuyard.extender.http.server import INTERNAL, Server, Verb
 from gpuyard.extender.http.wire import BINDING, CANDIDATES, PREEMPTION, BindAnswer, FilterAnswer, PreemptAnswer
@@ -280,7 +281,7 @@ class Yard:
     def settled(self) -> Iterator[tuple[str, str]]:
         """What is wrong once all that was granted has lapsed."""
         ledger = self.bench.ledger
-        ledger.expire(float("inf"))
+        at_once(ledger.expire_all(float("inf")))
         if ledger.granted:
             yield "ledger", f"a reservation is left: {sorted(ledger.granted)}"
         if (now := use(ledger)) != (then := use(self.truth)):
@@ -374,7 +375,7 @@ def works(stream: bytes) -> Iterator[tuple[str, str]]:
 async def tried(yard: Yard, port: int, attempt: Attempt) -> list[tuple[str, str]]:
     """Send one attempt; what is wrong then, with its kind."""
     yard.bench.now += 1
-    yard.bench.ledger.expire(yard.bench.now)
+    at_once(yard.bench.ledger.expire_all(yard.bench.now))
     before = dict(yard.bench.ledger.entries)
     with errors_logged() as errors:
         stream = await said(port, attempt)

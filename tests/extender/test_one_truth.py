@@ -34,6 +34,7 @@ from gpuyard.engine.model.counting import UNUSED
 from gpuyard.engine.model.settings import Settings
 from gpuyard.engine.model.snapshot import Snapshot
 from gpuyard.engine.rules.promises import nominations
+from gpuyard.engine.stepwise import at_once
 
 from tests.engine.kube.written import harvest, reading
 from tests.extender.builders import Bench, Json, typed
@@ -94,7 +95,7 @@ class Watches:
         shown, server = self._shown.setdefault(kind, {}), self._server[kind]
         if kind == "Pod":
             # An edit after the grant would count only from when that has lapsed (test_on_the_way.py).
-            self._bench.ledger.expire(float("inf"))
+            at_once(self._bench.ledger.expire_all(float("inf")))
         changes = []
         for key in keys:
             old, new = shown.get(key), server.get(key)
@@ -174,7 +175,7 @@ def differences(seed: int, *, kai: bool = False) -> list[str]:
     cluster = RandomCluster(seed, kai=kai)
     bench = Bench(config=ExtenderConfig(default_queue=cluster.default_queues[-1]))
     Watches(bench, cluster).play()
-    bench.ledger.expire(float("inf"))
+    at_once(bench.ledger.expire_all(float("inf")))
     live, file = bench.ledger.snapshot, snapshot_of_file(cluster, bench.config.engine)
     budgets = {one.name: one for one in bench.translator.budgets_of(live.pods.values())}
     lines = _differing(told(live), told(file))

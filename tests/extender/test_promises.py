@@ -6,6 +6,7 @@ import pytest
 from gpuyard.engine.model import Promise, Shape
 from gpuyard.engine.placing.strategies.pack import PACK
 from gpuyard.engine.rules.promises import inherits
+from gpuyard.engine.stepwise import at_once
 from gpuyard.extender.http.wire import WireError
 from gpuyard.extender.ledger import kept_room
 from gpuyard.extender.verbs.node_room import NodeRoom
@@ -341,7 +342,7 @@ def test_what_is_promised_is_known_without_a_look_at_each_promise(*, lapsed: boo
     for number in range(4):
         assert of.passes(pod(f"x{number}", "team"), "n1")
     of.now = 61 if lapsed else 0
-    of.ledger.expire(of.now)
+    at_once(of.ledger.expire_all(of.now))
     counted = {queue: amounts.gpu for (queue, _), amounts in of.ledger.promises.use.items()}
     assert counted == {"team": 8000 if lapsed else 4000}
 

@@ -1,22 +1,12 @@
 """The extender's one mutable truth: what the watches said, plus what was granted and is not yet seen.
 
-The life of a pod, as the ledger counts it:
-
-        Gone                           granted
-         │ seen waiting            ┌──────────────▶ Reserved ──┐
-         ├────────────────▶ Pending│                 │    ▲    │ lapsed
-         │                     │  ◀┼─────────────────┼────┼────┘
-         │ seen placed         │ seen placed         │    └─ adopted (at start only)
-         └────────────────▶  Bound  ◀────────────────┘ seen placed
-
-    and from everywhere back to Gone once it has ended.
-
-Only the watch brings a pod into the ledger, changes what is known of it and takes it out; a call about a pod can do no
-more than reserve for it. A pod that is Reserved or Bound counts as allocated in its queue. A reservation belongs to a
-pod's UID: it is made when filter says yes, made again as often as filter is asked again, confirmed by the watch, and
-lapses when kube-scheduler says later that it did not place the pod, when filter refuses the pod after all, when binding
-fails, or when its time is over. A reservation that names its node (a promise) keeps the room there from everybody else;
-any other one is in flight to one of the nodes that filter returned, and may land on each of them.
+Only the watch brings a pod into the ledger, changes what is known of it and takes it out; a call about a pod can do
+no more than reserve for it. How a pod goes from phase to phase is drawn in `phases`. A pod that is Reserved or Bound
+counts as allocated in its queue. A reservation belongs to a pod's UID: it is made when filter says yes, made again as
+often as filter is asked again, confirmed by the watch, and lapses when kube-scheduler says later that it did not
+place the pod, when filter refuses the pod after all, when binding fails, or when its time is over. A reservation that
+names its node (a promise) keeps the room there from everybody else; any other one is in flight to one of the nodes
+that filter returned, and may land on each of them.
 
 A key is a pod's name: a later pod of that name takes its place. A pod that was deleted is remembered for a while:
 kube-scheduler may learn of that a moment after us, and ask for a pod that nobody will ever bind.
@@ -24,12 +14,10 @@ kube-scheduler may learn of that a moment after us, and ask for a pod that nobod
 Decided in docs/decisions.md: "A refusal by kube-scheduler ends a reservation after a second, not at once".
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-import msgspec
 from gpuyard.common.cluster.sighting import Sighting
 from gpuyard.engine.kube.workloads import PREEMPTIBLE_BELOW
 from gpuyard.engine.model import Node, Pod, Promise, Queue, State, Workload
@@ -39,6 +27,16 @@ from gpuyard.extender.ledger.arrivals import Arrivals
 from gpuyard.extender.ledger.in_flight import InFlight
 from gpuyard.extender.ledger.kept_room import Promises, Share
 from gpuyard.extender.ledger.offers import Offers, among
+from gpuyard.extender.ledger.phases import (
+    COUNTED_NOWHERE,
+    TRANSITIONS,
+    UNASKED,
+    Entry,
+    Event,
+    Grant,
+    Phase,
+    Reservation,
+)
 from msgspec.structs import replace
 
 if TYPE_CHECKING:
@@ -66,92 +64,8 @@ MANY_CHANGES = 16
 BURIED = 4096
 """Deleted pods that are remembered: more than go in the time in which kube-scheduler may still ask about one."""
 
-
-class Phase(StrEnum):
-    """Where a pod stands."""
-
-    GONE = "Gone"
-    PENDING = "Pending"
-    RESERVED = "Reserved"
-    BOUND = "Bound"
-
-
-class Event(StrEnum):
-    """What can happen to it."""
-
-    SEEN_WAITING = "seen waiting"
-    SEEN_PLACED = "seen placed"
-    GRANTED = "granted"
-    ADOPTED = "adopted"
-    LAPSED = "lapsed"
-    ENDED = "ended"
-
-
-_G, _P, _R, _B = Phase.GONE, Phase.PENDING, Phase.RESERVED, Phase.BOUND
-_EVENTS = (Event.SEEN_WAITING, Event.SEEN_PLACED, Event.GRANTED, Event.ADOPTED, Event.LAPSED, Event.ENDED)
-
-TRANSITIONS: Mapping[Phase, Mapping[Event, Phase]] = {
-    #  in ...                 seen waiting, placed, granted, adopted, lapsed, ended
-    _G: dict(zip(_EVENTS, (_P, _B, _G, _G, _G, _G), strict=True)),
-    _P: dict(zip(_EVENTS, (_P, _B, _R, _R, _P, _G), strict=True)),
-    _R: dict(zip(_EVENTS, (_R, _B, _R, _R, _P, _G), strict=True)),
-    _B: dict(zip(_EVENTS, (_B, _B, _B, _B, _B, _G), strict=True)),
-}
-"""The next phase, for every phase and event: nothing that arrives out of order is an error."""
-
-COUNTED_NOWHERE = frozenset({Phase.PENDING, Phase.GONE})
-"""The phases in which a pod uses nothing of its queue."""
-
-
-class Grant(NamedTuple):
-    """What a verb said yes to."""
-
-    node: str = ""
-    """The only node that it is for; empty: one of `nodes`."""
-    nodes: tuple[str, ...] = ()
-    """The nodes that filter returned, where there are several."""
-    groups: tuple[str, ...] = ()
-    """The shared GPUs on its only node."""
-    victims: tuple[str, ...] = ()
-    """The UIDs of those whom preempt lets kube-scheduler evict."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The nodes that the pod may have."""
-        return (self.node,) if self.node else self.nodes
-
-
-class Reservation(msgspec.Struct, frozen=True):
-    """What was granted: since when, until when, and what the pod looked like then."""
-
-    since: float
-    until: float
-    version: int
-    verdict: str | None
-    grant: Grant = Grant()
-
-
 _NOBODY: tuple[Workload | None, frozenset[str]] = (None, frozenset())
 """The pods of a workload of which nothing is known."""
-
-UNASKED = 1 << 63
-"""The version of a reservation made before kube-scheduler asked: no word of its on the pod is newer."""
-
-
-class Entry(msgspec.Struct, frozen=True):
-    """A pod in the ledger."""
-
-    phase: Phase
-    seen: Sighting
-    reservation: Reservation | None = None
-
-    @property
-    def counted(self) -> Pod:
-        """The pod as the snapshot has it: a reserved one stands already, though mostly nobody knows where."""
-        if self.reservation is None:
-            return self.seen.pod
-        grant = self.reservation.grant
-        return replace(self.seen.pod, state=State.BOUND, node=grant.node, gpu_groups=grant.groups)
 
 
 class Ledger:
@@ -473,7 +387,7 @@ class Ledger:
         self.keep_up()
         return len(over) <= AT_ONCE and not self._released
 
-    def expire_all(self, now: float) -> Iterator[None]:
+    def expire_all(self, now: float) -> Generator[None]:
         """As `expire`, until nothing is left, in steps."""
         while not self.expire(now):
             yield
