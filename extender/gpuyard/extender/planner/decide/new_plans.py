@@ -5,12 +5,14 @@ A pod that simply starts needs no plan: kube-scheduler starts it, and filter agr
 
 import hashlib
 from collections.abc import Collection, Sequence
+from itertools import chain
 
 from gpuyard.common.kube.objects import Meta
 from gpuyard.common.plans.plan import Place, Plan, Spec, Victim
 from gpuyard.engine.explain.sentences import eviction
 from gpuyard.engine.model import Pod
 from gpuyard.engine.model.results import Action, Bind, Evict, Nominate
+from gpuyard.engine.model.settings import Phase
 from gpuyard.engine.search.cycle import Cycle
 
 
@@ -43,16 +45,22 @@ def _plan(cycle: Cycle, turn: Sequence[Action]) -> Plan:
     leaving = {victim.pod for victim in victims}
     places = tuple(_place(cycle, one, leaving) for one in turn if isinstance(one, Bind | Nominate))
     claimant = next((place for place in places if place.pod not in leaving), None)
-    phase = next((one.phase for one in turn if isinstance(one, Evict | Nominate)), "allocate")
     workload = workloads.get(claimant.workload) if claimant else None
     spec = Spec(
-        phase=phase,
+        phase=_phase(turn, {place.pod for place in places}),
         workload=workload.key if workload else "",
         queue=(workload.queue or "") if workload else "",
         evictions=victims,
         promises=places,
     )
     return Plan(metadata=Meta(name=_name(cycle, spec)), spec=spec)
+
+
+def _phase(turn: Sequence[Action], placed: Collection[str]) -> Phase:
+    """The phase of a decision; of several phases the one that takes a place for good."""
+    taken = (one.phase for one in turn if isinstance(one, Evict) and one.pod not in placed)
+    others = (one.phase for one in turn if isinstance(one, Evict | Nominate))
+    return next(chain(taken, others), "allocate")
 
 
 def _victim(pod: Pod, evicted: Evict) -> Victim:
