@@ -49,7 +49,7 @@ def test_a_move_whose_new_place_is_taken_back_is_one_plan_with_the_reclaim() -> 
     small = [old("one", "lent", 1, "n1", 1), old("two", "lent", 1, "n2", 2)]
     claims = [pod("first", "own", 4), pod("second", "own", 4)]
     (plan,) = plans(node("n1", 4), node("n2", 4), queue("lent", quota=0), queue("own", quota=8), *small, *claims)
-    assert plan.spec.phase == "reclaim"
+    assert (plan.spec.phase, plan.spec.workload) == ("reclaim", "ns/second")
     assert {one.pod for one in plan.spec.evictions} == {"ns/one", "ns/two"}
     assert {one.pod for one in plan.spec.promises} == {"ns/first", "ns/second"}
 

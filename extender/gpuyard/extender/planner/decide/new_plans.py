@@ -44,10 +44,12 @@ def _plan(cycle: Cycle, turn: Sequence[Action]) -> Plan:
     victims = tuple(_victim(pods[one.pod], one) for one in turn if isinstance(one, Evict))
     leaving = {victim.pod for victim in victims}
     places = tuple(_place(cycle, one, leaving) for one in turn if isinstance(one, Bind | Nominate))
-    claimant = next((place for place in places if place.pod not in leaving), None)
+    phase, pod = _lead(turn, {place.pod for place in places})
+    claims = [place for place in places if place.pod not in leaving]
+    claimant = next((place for place in claims if place.pod == pod), claims[0] if claims else None)
     workload = workloads.get(claimant.workload) if claimant else None
     spec = Spec(
-        phase=_phase(turn, {place.pod for place in places}),
+        phase=phase,
         workload=workload.key if workload else "",
         queue=(workload.queue or "") if workload else "",
         evictions=victims,
@@ -56,11 +58,14 @@ def _plan(cycle: Cycle, turn: Sequence[Action]) -> Plan:
     return Plan(metadata=Meta(name=_name(cycle, spec)), spec=spec)
 
 
-def _phase(turn: Sequence[Action], placed: Collection[str]) -> Phase:
-    """The phase of a decision; of several phases the one that takes a place for good."""
-    taken = (one.phase for one in turn if isinstance(one, Evict) and one.pod not in placed)
-    others = (one.phase for one in turn if isinstance(one, Evict | Nominate))
-    return next(chain(taken, others), "allocate")
+def _lead(turn: Sequence[Action], placed: Collection[str]) -> tuple[Phase, str]:
+    """The phase of a decision and its claimant; of several the ones that take a place for good."""
+    evicted = [one for one in turn if isinstance(one, Evict)]
+    lost = (one for one in evicted if one.pod not in placed)
+    lead = next(chain(lost, evicted), None)
+    if lead is not None:
+        return lead.phase, lead.claimant
+    return next((one.phase for one in turn if isinstance(one, Nominate)), "allocate"), ""
 
 
 def _victim(pod: Pod, evicted: Evict) -> Victim:
