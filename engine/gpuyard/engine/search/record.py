@@ -1,4 +1,7 @@
-"""The decisions of a cycle as they were made, and the actions that follow from them."""
+"""The decisions of a cycle as they were made, and the actions that follow from them.
+
+Decided in docs/decisions.md: "Turns of a cycle that need each other are one Plan".
+"""
 
 from collections.abc import Generator, Sequence
 from itertools import chain
