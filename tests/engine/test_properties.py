@@ -14,7 +14,7 @@ from gpuyard.engine.model.snapshot import Snapshot
 from gpuyard.engine.placing.scratch import ACTIVE, Scratch, is_stuck
 from gpuyard.engine.rules.accounts import Accounts
 from gpuyard.engine.search.cycle import Cycle
-from gpuyard.engine.search.settle import settle
+from gpuyard.engine.search.settle import rounds, settle
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -124,6 +124,38 @@ def test_no_bare_pod_is_moved_where_the_settings_do_not_allow_it(chance: Random)
         gone = {action.pod for action in cycle.actions if isinstance(action, Evict)}
         promised = {action.pod for action in cycle.actions if isinstance(action, Nominate)}
         assert not [pod for pod in gone & promised if snapshot.pods[pod].bare]
+
+
+def fragmented_yard(chance: Random) -> Yard:
+    """Small pods of queues that have lent everything, strewn over the nodes; gangs that need whole nodes; ghosts."""
+    some = yard().nodes(chance.randint(4, 12)).queue("many", quota=UNLIMITED).queue("lent-0").queue("lent-1")
+    for node in list(some._free):
+        for _ in range(chance.choice([0, 1, 1, 1, 2, 3, 5])):
+            queue = f"lent-{chance.randrange(2)}"
+            some.running(queue, on=node, priority=chance.choice([50, 50, 75]))
+            some.pod(list(some._pods)[-1].removeprefix("ns/"), bare=chance.random() < 0.5)
+        if chance.random() < 0.1:
+            some.promise(node, to=f"moved-to-{node}", queue="lent-0")
+    size, gpus = chance.randint(1, 4), chance.choice([6, 8, 8])
+    for _ in range(chance.randint(2, 4)):
+        some.gang("many", size, gpus=gpus, priority=chance.choice([50, 50, 75]))
+    return some
+
+
+@pytest.mark.row("B-53", case="property")
+@examples
+@given(chances, st.booleans())
+def test_a_decision_that_moves_a_pod_names_its_new_place_and_a_consolidation_evicts_nobody_else(
+    chance: Random, fragmented: bool
+) -> None:
+    snapshot = (fragmented_yard if fragmented else some_yard)(chance).snapshot()
+    chosen = Settings(max_moved=-1, move_bare_pods=True, keep_nodes_empty=chance.random() < 0.2)
+    for cycle in rounds(snapshot, chosen):
+        for turn in cycle.record.turns():
+            placed = {action.pod for action in turn if not isinstance(action, Evict)}
+            lost = [action for action in turn if isinstance(action, Evict) and action.pod not in placed]
+            assert not [action for action in lost if action.phase == "consolidate"]
+            assert not [action for action in lost if action.pod in cycle.record.placements]
 
 
 @examples

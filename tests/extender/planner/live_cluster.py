@@ -139,6 +139,11 @@ class LiveCluster:
                 return
         raise AssertionError(f"no rest within {LONGEST} s; plans: {self.running_plans()}")
 
+    async def seconds(self, count: int) -> None:
+        """So much time passes."""
+        for _ in range(count):
+            await self._second()
+
     async def _second(self) -> None:
         self.bench.now += 1
         self.bench.today += 1
@@ -154,6 +159,10 @@ class LiveCluster:
         """A place that kube-scheduler did not offer is not tried again for some minutes."""
         plans = (one for path, one in self.api.objects.items() if path.startswith(PLANS))
         return QUIET + FORGET if any(one["status"].get("refused") for one in plans) else QUIET
+
+    def plans(self) -> list[Json]:
+        """The Plan objects."""
+        return [one for path, one in self.api.objects.items() if path.startswith(PLANS)]
 
     def running_plans(self) -> list[str]:
         plans = [(path, one) for path, one in self.api.objects.items() if path.startswith(PLANS)]
@@ -178,6 +187,10 @@ class LiveCluster:
         """The API server has a binding."""
         groups = tuple(binding["metadata"]["labels"].values())
         self._put(placed(self.pods[name], binding["target"]["name"], groups, int(self.bench.today)))
+
+    def submit(self, one: Json) -> None:
+        """Somebody creates a pod."""
+        self._submit(one, _name(one))
 
     def delete(self, name: str) -> None:
         """Somebody evicts a pod: it takes a few seconds to go."""

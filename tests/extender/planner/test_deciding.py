@@ -1,5 +1,6 @@
 """Which decisions become plans: those that take from somebody, or that must be kept."""
 
+import pytest
 from gpuyard.common.plans.plan import Plan
 from gpuyard.engine.model.settings import Settings
 from gpuyard.engine.search.cycle import Cycle
@@ -41,6 +42,16 @@ def test_a_move_has_a_place_for_both() -> None:
     assert {one.pod: one.node for one in plan.spec.promises} == {"ns/large": "n2", "ns/two": "n1"}
     assert {one.uid for one in plan.spec.promises} == {"uid-large", ""}, "who is moved comes back with another UID"
     assert [plan.is_moved(one) for one in plan.spec.promises] == [one.pod == "ns/two" for one in plan.spec.promises]
+
+
+@pytest.mark.row("B-53", case="plan")
+def test_a_move_whose_new_place_is_taken_back_is_one_plan_with_the_reclaim() -> None:
+    small = [old("one", "lent", 1, "n1", 1), old("two", "lent", 1, "n2", 2)]
+    claims = [pod("first", "own", 4), pod("second", "own", 4)]
+    (plan,) = plans(node("n1", 4), node("n2", 4), queue("lent", quota=0), queue("own", quota=8), *small, *claims)
+    assert (plan.spec.phase, plan.spec.workload) == ("reclaim", "ns/second")
+    assert {one.pod for one in plan.spec.evictions} == {"ns/one", "ns/two"}
+    assert {one.pod for one in plan.spec.promises} == {"ns/first", "ns/second"}
 
 
 def test_each_decision_is_a_plan_of_its_own() -> None:

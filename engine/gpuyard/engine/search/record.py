@@ -1,4 +1,7 @@
-"""The decisions of a cycle as they were made, and the actions that follow from them."""
+"""The decisions of a cycle as they were made, and the actions that follow from them.
+
+Decided in docs/decisions.md: "Turns of a cycle that need each other are one Plan".
+"""
 
 from collections.abc import Generator, Sequence
 from itertools import chain
@@ -28,11 +31,18 @@ class _Placement(msgspec.Struct, frozen=True):
 
 
 class Record:
-    """Collects what has been decided. A later decision about a pod replaces the earlier one."""
+    """Collects what has been decided. A later decision about a pod replaces the earlier one.
+
+    A turn that changes what becomes of an evicted pod is one decision with the turn that evicted it, and with those
+    between the two that evict: none of them can be carried out without the others.
+    """
 
     def __init__(self, scratch: Scratch) -> None:
         self._scratch = scratch
         self._turn = 0
+        self._evicting: set[int] = set()
+        self._joined: dict[int, int] = {}
+        """The first turn of the decision, by each of its turns, where it has several."""
         self.evictions: dict[str, _Eviction] = {}
         self.placements: dict[str, _Placement] = {}
 
@@ -50,10 +60,14 @@ class Record:
         """
         self._turn += 1
         for pod in victims:
-            if pod.active and self._scratch.status(pod) is not Status.RUNNING and pod.key not in self.evictions:
+            known, status = self.evictions.get(pod.key), self._scratch.status(pod)
+            # Who was moved before and has lost that place as well owes it to this turn.
+            if pod.active and status is not Status.RUNNING and (known is None or status is Status.EVICTED):
                 claimant = pods[0].key if pods else ""
                 account = Account(_numbers(before, team), _numbers(before, self._scratch.team(pod.workload)))
-                self.evictions[pod.key] = _Eviction(self._turn, phase, claimant, account)
+                turn = known.turn if known else self._turn
+                self.evictions[pod.key] = _Eviction(turn, phase, claimant, account)
+                self._evicting.add(turn)
                 yield
         hit = dict.fromkeys(pod.workload for pod in victims)
         lost = [pod for key in hit for pod in self._scratch.team(key).pods if pod.key in self.evictions]
@@ -74,17 +88,28 @@ class Record:
         return {key: made.place.node for key, made in self.placements.items() if made.place.status is Status.BOUND}
 
     def turns(self) -> tuple[tuple[Action, ...], ...]:
-        """The same, decision by decision."""
+        """The same, decision by decision; turns that belong together are one, in the place of the first."""
         devices = Devices(self._scratch.snapshot)
         turns: dict[int, list[Action]] = {turn: [] for turn in range(1, self._turn + 1)}
         pods = self._scratch.snapshot.pods
         for key, e in self.evictions.items():
-            turns[e.turn].append(
+            turns[self._first(e.turn)].append(
                 Evict(pod=key, node=pods[key].node, phase=e.phase, claimant=e.claimant, account=e.account)
             )
         for key, p in self.placements.items():
-            turns[p.turn].append(self._action(key, p, devices))
+            turns[self._first(p.turn)].append(self._action(key, p, devices))
         return tuple(tuple(turn) for turn in turns.values())
+
+    def _first(self, turn: int) -> int:
+        """The first turn of the decision that a turn belongs to."""
+        return self._joined.get(turn, turn)
+
+    def _join(self, turn: int) -> None:
+        """Make one decision of an earlier turn, this one, and those between them that evict."""
+        first = min(map(self._first, range(turn, self._turn + 1)))
+        if first != self._first(self._turn):
+            between = (other for other in range(first, self._turn) if other in self._evicting)
+            self._joined.update(dict.fromkeys((*between, self._turn), first))
 
     def _action(self, key: str, placement: _Placement, devices: Devices) -> Action:
         place = placement.place
@@ -98,6 +123,9 @@ class Record:
         known = self.placements.get(pod.key)
         if known is not None and known.place == place:
             return
+        evicted = self.evictions.get(pod.key)
+        if evicted is not None and (known is not None or place.status is not Status.EVICTED):
+            self._join(evicted.turn)
         self.placements.pop(pod.key, None)
         if place.status is Status.RUNNING:  # evicted earlier in the cycle, and back where it was
             self.evictions.pop(pod.key, None)

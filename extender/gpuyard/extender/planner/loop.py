@@ -41,7 +41,7 @@ from gpuyard.extender.planner.act.elastic_plans import ElasticPlans
 from gpuyard.extender.planner.act.execution import Executor, Run, Terms, World
 from gpuyard.extender.planner.act.pruning import Pruner
 from gpuyard.extender.planner.decide.new_plans import decided
-from gpuyard.extender.planner.decide.recheck import has_room, still_holds
+from gpuyard.extender.planner.decide.recheck import has_room, moves_all, still_holds
 from gpuyard.extender.planner.decide.refusals import recall
 from gpuyard.extender.planner.decide.stepping import computed, drain, give_way
 from gpuyard.extender.planner.look.capacity import Capacity
@@ -296,6 +296,11 @@ class Planner:
     async def _carry_out(self, cycle: Cycle) -> None:
         plans = decided(cycle)
         for plan in plans:
+            if not moves_all(plan):
+                # A bare pod would be lost. What follows builds on it: the next look decides anew.
+                log.error("consolidation-without-a-place", plan=plan.name, workload=plan.spec.workload)
+                self._observer.look_again()
+                return
             counted, others = self._ledger.snapshot, list(self._ledger.promises.open_ones())
             fits = still_holds(plan, self._ledger.entries, cycle.snapshot.pods, self._ledger.doomed)
             if self._is_in_vain(plan):

@@ -5,12 +5,14 @@ A pod that simply starts needs no plan: kube-scheduler starts it, and filter agr
 
 import hashlib
 from collections.abc import Collection, Sequence
+from itertools import chain
 
 from gpuyard.common.kube.objects import Meta
 from gpuyard.common.plans.plan import Place, Plan, Spec, Victim
 from gpuyard.engine.explain.sentences import eviction
 from gpuyard.engine.model import Pod
 from gpuyard.engine.model.results import Action, Bind, Evict, Nominate
+from gpuyard.engine.model.settings import Phase
 from gpuyard.engine.search.cycle import Cycle
 
 
@@ -42,8 +44,9 @@ def _plan(cycle: Cycle, turn: Sequence[Action]) -> Plan:
     victims = tuple(_victim(pods[one.pod], one) for one in turn if isinstance(one, Evict))
     leaving = {victim.pod for victim in victims}
     places = tuple(_place(cycle, one, leaving) for one in turn if isinstance(one, Bind | Nominate))
-    claimant = next((place for place in places if place.pod not in leaving), None)
-    phase = next((one.phase for one in turn if isinstance(one, Evict | Nominate)), "allocate")
+    phase, pod = _lead(turn, {place.pod for place in places})
+    claims = [place for place in places if place.pod not in leaving]
+    claimant = next((place for place in claims if place.pod == pod), claims[0] if claims else None)
     workload = workloads.get(claimant.workload) if claimant else None
     spec = Spec(
         phase=phase,
@@ -53,6 +56,16 @@ def _plan(cycle: Cycle, turn: Sequence[Action]) -> Plan:
         promises=places,
     )
     return Plan(metadata=Meta(name=_name(cycle, spec)), spec=spec)
+
+
+def _lead(turn: Sequence[Action], placed: Collection[str]) -> tuple[Phase, str]:
+    """The phase of a decision and its claimant; of several the ones that take a place for good."""
+    evicted = [one for one in turn if isinstance(one, Evict)]
+    lost = (one for one in evicted if one.pod not in placed)
+    lead = next(chain(lost, evicted), None)
+    if lead is not None:
+        return lead.phase, lead.claimant
+    return next((one.phase for one in turn if isinstance(one, Nominate)), "allocate"), ""
 
 
 def _victim(pod: Pod, evicted: Evict) -> Victim:

@@ -13,6 +13,12 @@ Entries = Mapping[str, Entry]
 """The ledger's pods by key."""
 
 
+def moves_all(plan: Plan) -> bool:
+    """Whether a plan that may only move pods keeps a place for each of its victims."""
+    placed = {place.pod for place in plan.spec.promises}
+    return plan.spec.phase != "consolidate" or all(victim.pod in placed for victim in plan.spec.evictions)
+
+
 def still_holds(plan: Plan, entries: Entries, then: Mapping[str, Pod], doomed: Collection[str]) -> bool:
     """Whether victims stand where they stood, and claimants wait as they did among the pods of `then`.
 
