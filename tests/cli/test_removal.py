@@ -1,19 +1,35 @@
 """What an uninstallation waits for: kubelets that let go of resources, and moved pods that have to be created again."""
 
 import asyncio
-from typing import Any
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 import pytest
 from gpuyard.cli.removal import LET_GO_WITHIN, Removal
+from gpuyard.cli.uninstall import _stay_with
 from gpuyard.common.effects.move import OF_PLAN, digest
+from gpuyard.common.kube.access import Access
 from gpuyard.common.kube.client import Patch
 from gpuyard.common.kube.resources import CONTROLLER_REVISIONS, PLANS, Address
 from gpuyard.common.plans.plan import Kept
 
 from tests.extender.planner.builders import Api, Json, error, plan, victim
 
+if TYPE_CHECKING:
+    from gpuyard.common.kube.client import Client
+
 GPU = "nvidia.com/gpu"
+
+
+@pytest.mark.parametrize(("confirmed", "ends"), [([], False), (["https://one"], False), (["https://other"], True)])
+def test_nothing_is_removed_from_another_cluster_than_the_one_that_was_shown(
+    confirmed: list[str], *, ends: bool
+) -> None:
+    client = cast("Client", SimpleNamespace(access=Access("https://one")))
+    with pytest.raises(SystemExit) if ends else nullcontext():
+        _stay_with(confirmed, client)
 
 
 class OneNode:

@@ -6,6 +6,7 @@ from gpuyard.engine.kube.others import promises
 from gpuyard.engine.model import Pod, Promise, Shape, State
 from gpuyard.engine.model.results import Reason
 from gpuyard.engine.rules.promises import inherits, untaken
+from msgspec.structs import replace
 
 from tests.engine.builders import NOW, Yard, yard
 from tests.engine.kube.written import Heard, Json, seen
@@ -20,6 +21,12 @@ def member(gpus: int = 1, *, on: str = "n1", state: State = State.RUNNING, at: i
 
 
 # --- who inherits ---
+
+
+@pytest.mark.row("B-71", case="answered")
+def test_a_pod_that_was_created_since_is_of_the_next_round_however_slow_the_clock_of_its_node_is() -> None:
+    slow = replace(member(4), started=NOW - 20)
+    assert untaken(PROMISE, [slow]) is None
 
 
 @pytest.mark.row("B-70", case="rule")

@@ -1,5 +1,7 @@
 """Room that an elastic plan keeps for a workload: what filter answers its pods, and what it answers others."""
 
+from datetime import UTC, datetime
+
 import pytest
 from gpuyard.engine.model import Promise, Shape
 
@@ -128,3 +130,17 @@ def test_kube_scheduler_evicts_nobody_for_a_pod_whose_room_is_reserved(of: Bench
     of.put(pod("lower", "team", 8, on="n2"), member("job-0", 8))
     victims = {"n2": {"Pods": [{"UID": "uid-lower"}]}}
     assert not of.preempt(member("job-0", 8), victims).node_name_to_meta_victims
+
+
+@pytest.mark.row("B-70", case="filter")
+def test_a_pod_that_asks_for_more_than_is_kept_lets_others_go_first() -> None:
+    of = Bench(node("n1"), queue("team"), group("job", 1, "team"))
+    of.ledger.put_promises([reserved(1)])
+    now = datetime.fromtimestamp(of.today, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    high = {"priorityClassName": "inference"}
+    of.put(*(pod(f"first-{n}", "team", 4, labels=high, created=now) for n in range(3)))
+    of.put(large := member("large", 8, created=now))
+    for _ in of.verbs.precedence.line_up(of.ledger.snapshot, of.config.engine):
+        pass
+    assert not of.passes(large, "n1")
+    assert of.refusals[-1] == "Outranked"

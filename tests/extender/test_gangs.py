@@ -3,7 +3,6 @@
 import pytest
 from gpuyard.common.extender_config import ExtenderConfig, Verdict
 from gpuyard.engine.model.settings import Placement
-from gpuyard.engine.stepwise import at_once
 from gpuyard.extender.http.wire import WireError
 
 from tests.extender.builders import Bench, Json, broken_call, group, node, pod, queue, topology
@@ -162,7 +161,7 @@ def test_places_that_nobody_takes_are_given_up_in_time() -> None:
     for one in (A, B, C):
         of.filter(one)
     of.now = 60
-    at_once(of.ledger.expire_all(of.now))
+    of.ledger.expire(of.now)
     assert not places(of)
 
 

@@ -77,3 +77,15 @@ def test_a_pod_that_is_deleted_on_its_way_leaves_nothing_behind() -> None:
     assert bench.passes(pod("q", "red", 8))
     assert not bench.translator._granted - {"ns/q"}
     assert not bench.translator._unfixed
+
+
+@pytest.mark.row("X-13", case="lapsed")
+def test_a_pod_is_asked_about_as_it_is_once_its_grant_has_lapsed_beside_others() -> None:
+    bench = Bench(*(node(f"n{n}") for n in range(4)), queue("red", limit=32), queue("green", limit=0))
+    bench.translator.settle()
+    for name in ("a", "b", "p"):
+        assert bench.passes(pod(name, "red", 8))
+    bench.put(pod("p", "green", 8))
+    bench.now = 60
+    assert not bench.passes(pod("p", "green", 8))
+    assert bench.used("green") == 0

@@ -32,11 +32,15 @@ def uninstall(  # noqa: PLR0913 - the options of the command
     """
     say, halves = Teller(output), [half] if half else list(HALVES)
 
+    confirmed: list[str] = []
+
     async def look(client: Client) -> list[str]:
+        confirmed.append(client.access.server)
         say(f"gpuyard{f' ({half})' if half else ''} on {client.access.server} ({client.access.origin}):")
         return await Removal(client, say).planned(halves)
 
     async def work(client: Client) -> list[str]:
+        _stay_with(confirmed, client)
         say(f"removing gpuyard{f' ({half})' if half else ''} from {client.access.server}")
         return await Removal(client, say).run(halves, wait=wait, crds=crds)
 
@@ -60,6 +64,12 @@ def _listed(planned: Sequence[str], halves: Sequence[str], *, crds: bool) -> lis
     """What would be removed, a line each."""
     kept = "" if crds else "; CRDs that still have objects stay without --crds"
     return [*(f"  {each}" for each in planned), f"  and {' and '.join(MORE[half] for half in halves)}{kept}"]
+
+
+def _stay_with(confirmed: Sequence[str], client: Client) -> None:
+    """End the command where the context means another cluster than the one that was shown."""
+    if confirmed and client.access.server not in confirmed:
+        end(f"nothing is removed: the context now means another cluster, {client.access.server}", BAD_INPUT)
 
 
 def _ask() -> None:

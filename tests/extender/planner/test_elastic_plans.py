@@ -6,12 +6,16 @@ from contextlib import suppress
 import pytest
 from gpuyard.common.extender_config import ExtenderConfig, Promise
 from gpuyard.common.kube.errors import UnreachableError
+from gpuyard.common.kube.objects import Meta
+from gpuyard.common.plans.plan import Spec
 from gpuyard.common.settings import Span
 from gpuyard.engine.kube.times import written
 from gpuyard.extender.planner.act.elastic_plans import AT_LEAST
+from gpuyard.extender.planner.loop import _is_same
+from msgspec.structs import replace
 
 from tests.extender.builders import Json, group, meta, node, pod, queue
-from tests.extender.planner.builders import error
+from tests.extender.planner.builders import error, plan
 from tests.extender.planner.stage import PLANS, Stage
 
 IN_JOB = {"pod-group-name": "job"}
@@ -495,3 +499,20 @@ async def test_whatever_is_wrong_with_a_look_the_next_one_comes(monkeypatch: pyt
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
+
+
+@pytest.mark.row("B-74", case="resumed")
+@pytest.mark.parametrize(
+    ("uid", "found", "is_ours"),
+    [("uid-1", "uid-1", True), ("uid-1", "uid-2", False), ("", "uid-2", True)],
+    ids=["ours", "another of its name", "creation not answered"],
+)
+def test_a_plan_is_ours_by_its_uid_and_only_while_that_is_not_known_by_what_it_says(
+    uid: str, found: str, *, is_ours: bool
+) -> None:
+    ours, theirs = (replace(plan(), metadata=Meta(name="reclaim-1", uid=one)) for one in (uid, found))
+    assert _is_same(ours, theirs) is is_ours
+    assert not _is_same(None, theirs)
+    assert not _is_same(
+        replace(ours, metadata=Meta(name="reclaim-1")), replace(theirs, spec=Spec(phase="reclaim", workload="w"))
+    )

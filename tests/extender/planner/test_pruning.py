@@ -7,7 +7,7 @@ import pytest
 from gpuyard.common.extender_config import Keep
 from gpuyard.common.kube.errors import ApiError
 from gpuyard.common.kube.objects import Meta
-from gpuyard.common.plans.plan import Event, Plan
+from gpuyard.common.plans.plan import Event, Kept, Plan
 from gpuyard.common.plans.store import Store
 from gpuyard.common.settings import Span
 from gpuyard.engine.kube.times import written
@@ -101,3 +101,29 @@ async def test_one_that_cannot_be_deleted_is_tried_again() -> None:
         await shelf.look(0)
     shelf.api.errors.clear()
     assert await shelf.look(1) == []
+
+
+def kept_of_a_moved_pod(name: str, ago: int) -> Plan:
+    """A plan that ended while the spec of a moved pod was still kept beside it."""
+    one = ended(name, ago)
+    kept = (Kept(uid="uid-x", revision="uid-r", digest="d"),)
+    return msgspec.structs.replace(one, status=msgspec.structs.replace(one.status, kept=kept))
+
+
+@pytest.mark.row("B-75", case="moved")
+def test_one_by_which_a_moved_pod_can_be_created_again_stays() -> None:
+    assert gone(Keep(count=0, age=Span(1)), kept_of_a_moved_pod("moved", 1000), ended("old", 1000)) == ["old"]
+
+
+@pytest.mark.row("B-75", case="others")
+def test_plans_of_other_writers_do_not_push_ours_out() -> None:
+    theirs = [ended(f"elastic-{n}", n) for n in range(3)]
+    theirs = [msgspec.structs.replace(one, spec=msgspec.structs.replace(one.spec, phase="elastic")) for one in theirs]
+    assert gone(Keep(count=1), *theirs, ended("ours", 100)) == ["elastic-1", "elastic-2"]
+
+
+@pytest.mark.row("B-75", case="age")
+def test_a_time_that_cannot_be_read_is_old() -> None:
+    one = ended("odd", 0)
+    odd = msgspec.structs.replace(one, status=msgspec.structs.replace(one.status, finished="0001-01-01T00:00:00Z"))
+    assert gone(Keep(), odd, ended("new", 1)) == ["odd"]

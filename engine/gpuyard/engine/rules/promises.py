@@ -41,8 +41,8 @@ def less(promise: Promise, pod: Pod) -> Promise | None:
 
 
 def placed_since(pod: Pod, moment: int) -> bool:
-    """Whether a pod got its place after this moment, as far as anybody knows."""
-    return (pod.created if pod.started is None else pod.started) >= moment
+    """Whether a pod got its place after this moment, as far as anybody knows: the clock of a node may be slow."""
+    return max(pod.created, pod.started or 0) >= moment
 
 
 def nominations(snapshot: Snapshot) -> list[Pod]:

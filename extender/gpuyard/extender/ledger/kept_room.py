@@ -76,13 +76,15 @@ class Promises:
                 self._watched.setdefault(pod, []).append(promise)
             self._count(promise)
 
-    def look(self, pod: str, *workloads: str) -> None:
-        """Something has happened to this pod of these workloads."""
+    def look(self, pod: str, workloads: Collection[str], nodes: Collection[str]) -> None:
+        """Something has happened to this pod of these workloads, which counted and counts on these nodes."""
         for promise in self._watched.get(pod, ()):
             self._count(promise)
         if self._by_workload:
-            for promise in {one.name: one for key in workloads for one in self._by_workload.get(key, ())}.values():
-                self._measure(promise)
+            for node in {*nodes} - {""}:
+                for promise in self._by_node.get(node, ()):
+                    if promise.elastic and promise.workload in workloads:
+                        self._measure(promise)
 
     def of(self, pod: Pod, nodes: Collection[str] | None = None) -> Promise | None:
         """What a waiting pod may inherit, on one of these nodes if possible. Asking assigns nothing.
@@ -93,6 +95,11 @@ class Promises:
         here = (promise for promise in meant if nodes is not None and promise.node in nodes)
         elsewhere = (promise for promise in meant if nodes is None or not promise.elastic)
         return next(here, next(elsewhere, None))
+
+    def left_for(self, workload: str) -> int:
+        """The whole GPUs that elastic plans still keep for a workload, on all nodes."""
+        left = (self._left.get(one.name) for one in self._by_workload.get(workload, ()))
+        return sum(one.shape.gpus for one in left if one is not None)
 
     def own(self, pod: Pod) -> tuple[Promise, ...]:
         """The promises that keep no room from a pod: the one that it may inherit, and all those to its workload."""

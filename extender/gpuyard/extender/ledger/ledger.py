@@ -14,7 +14,7 @@ kube-scheduler may learn of that a moment after us, and ask for a pod that nobod
 Decided in docs/decisions.md: "A refusal by kube-scheduler ends a reservation after a second, not at once".
 """
 
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
@@ -370,22 +370,32 @@ class Ledger:
         if entry is not None and entry.seen.pod.uid == uid:
             self._move(entry.seen, Event.LAPSED)
 
-    def expire(self, now: float) -> bool:
+    def expire(self, now: float, asked: str = "") -> bool:
         """Let reservations lapse whose time is over, and report grants that have ended; False: some are left to do.
+
+        The pod that is asked about, by key, comes first.
 
         After a start the time of all who waited is over at once. What is not done yet counts a moment longer.
         """
         over = [key for key, until in self._until.items() if until <= now] if now >= self._earliest else []
-        for key in over[:AT_ONCE]:
+        some = self._with_their_teams(sorted(over, key=lambda key: key != asked))
+        for key in some:
             self._move(self._entries[key].seen, Event.LAPSED)
-        if 0 < len(over) <= AT_ONCE:
+        if len(some) == len(over) and now >= self._earliest:
             self._earliest = min(self._until.values(), default=float("inf"))
-        released = sorted(self._released)[:AT_ONCE]
+        released = sorted(self._released, key=lambda key: (key != asked, key))[:AT_ONCE]
         self._released.difference_update(released)
         for key in released:
             self.grant_ended(key)
         self.keep_up()
-        return len(over) <= AT_ONCE and not self._released
+        return len(some) == len(over) and not self._released
+
+    def _with_their_teams(self, keys: Sequence[str]) -> Sequence[str]:
+        """The first few of these pods, with all others of their workloads: a gang must not lose half of its places."""
+        if len(keys) <= AT_ONCE:
+            return keys
+        teams = {self._entries[key].seen.pod.workload for key in keys[:AT_ONCE]} - {""}
+        return [*keys[:AT_ONCE], *(key for key in keys[AT_ONCE:] if self._entries[key].seen.pod.workload in teams)]
 
     def expire_all(self, now: float) -> Generator[None]:
         """As `expire`, until nothing is left, in steps."""
@@ -451,7 +461,8 @@ class Ledger:
             self._changes.put_pods((entry.counted,))
         if old is not None and old.seen.pod.workload != pod.workload:
             self._leave(old.seen.pod)
-        self.promises.look(pod.key, pod.workload, old.seen.pod.workload if old else "")
+        before = old.counted if old else entry.counted
+        self.promises.look(pod.key, (before.workload, pod.workload), (before.node, entry.counted.node))
 
     def _note_grant(self, entry: Entry, old: Entry | None) -> None:
         """Tell of a pod that is let through, and remember one that is no longer on its way."""
@@ -486,7 +497,7 @@ class Ledger:
         self.in_flight.end(pod.key)
         self._changes.drop_pods((pod.key,))
         self._leave(pod)
-        self.promises.look(pod.key, pod.workload)
+        self.promises.look(pod.key, (pod.workload,), (pod.node,))
 
     def _leave(self, pod: Pod) -> None:
         if pod.workload not in self._teams:

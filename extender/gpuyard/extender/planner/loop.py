@@ -123,7 +123,7 @@ class Planner:
         self._observer = Observer(ledger, translator, config, capacity)
         self._claimants = Claimants(ledger, self._observer.refusals, lambda: config().engine)
         self._runs: dict[str, Run] = {}
-        self._mine: set[str] | None = None
+        self._mine: dict[str, Plan] | None = None
         """The plans of whoever led before, and those that this one has written; None: it has not looked yet."""
         self._starting: Mapping[str, str] = {}
         """The nodes of those who can start by the last cycle, by key."""
@@ -176,9 +176,9 @@ class Planner:
         """Go on from the Plan objects: what they keep is kept from now on."""
         found = await self._store.load()
         if self._mine is None:
-            self._mine = {plan.name for plan in found}
+            self._mine = {plan.name: plan for plan in found}
         # Of what somebody else has written meanwhile nothing is carried out.
-        plans = [plan for plan in found if plan.name in self._mine]
+        plans = [plan for plan in found if _is_same(self._mine.get(plan.name), plan)]
         self._runs = {
             plan.name: self._runs.get(plan.name) or Run(plan, _made(plan, 0), plan.spec.promises) for plan in plans
         }
@@ -198,6 +198,8 @@ class Planner:
             run.stubborn = None
         if not run.plan.runs:
             del self._runs[run.plan.name]
+            if self._mine is not None:
+                self._mine.pop(run.plan.name, None)
         elif run.freed is not None:
             self._claimants.call(run, run.freed, self._clock())
         self._keep_places()
@@ -355,9 +357,11 @@ class Planner:
         self._keep_places()
         if self._mine is not None:
             # Also where nobody knows whether it was stored: then it is gone on with once it has been read.
-            self._mine.add(plan.name)
+            self._mine[plan.name] = plan
         try:
             run.plan = await self._store.create(plan)
+            if self._mine is not None:
+                self._mine[plan.name] = run.plan
             # Who inherits is told by creation times: those are of the API server's clock, not of ours.
             run.since = _made(run.plan, run.since)
         except KubeError as error:
@@ -460,3 +464,10 @@ def _made(plan: Plan, otherwise: int) -> int:
     """When a plan was written, by the API server's clock."""
     written = plan.metadata.creation_timestamp
     return moment(written) if written else otherwise
+
+
+def _is_same(ours: Plan | None, found: Plan) -> bool:
+    """Whether a Plan object is the one that we have written; of one whose creation was not answered by what it says."""
+    if ours is None:
+        return False
+    return ours.metadata.uid == found.metadata.uid if ours.metadata.uid else ours.spec == found.spec

@@ -35,7 +35,7 @@ from gpuyard.extender.http.wire import (
     survivors,
 )
 from gpuyard.extender.ledger import NOT_SEEN_SENTENCE, NOT_SEEN_YET, Grant, Ledger
-from gpuyard.extender.ledger.gate_check import Gatekeeper
+from gpuyard.extender.ledger.gate_check import Gatekeeper, starts_with
 from gpuyard.extender.precedence.precedence import Contender, Precedence
 from gpuyard.extender.verbs.gangs import Asked, Gangs, stands
 from gpuyard.extender.verbs.node_room import NodeRoom
@@ -133,7 +133,6 @@ class Verbs:
 
     def _asked(self, seen: Sighting, offered: Collection[str]) -> Asked:
         now, config = self._clock(), self._config()
-        self._ledger.expire(now)
         until = now + config.ttl(claims_volumes=seen.claims_volumes)
         return Asked(self._ledger.waiting(seen), seen, offered, now, until, now - config.verdict.ttl, self.strategy())
 
@@ -142,7 +141,7 @@ class Verbs:
         promise = self._promise(asked)
         if promise is not None and not promise.elastic:
             return self._inherit(asked, promise)
-        if promise is None and (why := self._outranked(asked)):
+        if not (promise and self._covers(asked)) and (why := self._outranked(asked)):
             return _because(why)
         placed = self._gangs.place_for(asked, self._gatekeeper.accounts(asked.snapshot))
         if isinstance(placed, Waiting):
@@ -156,6 +155,12 @@ class Verbs:
         if found is not None:
             asked.read()
         return found
+
+    def _covers(self, asked: Asked) -> bool:
+        """Whether elastic plans keep as much for a workload as all its pods ask for that start with this one."""
+        workload, pod = asked.seen.workload, asked.seen.pod
+        starting = starts_with(asked.snapshot, workload, pod) if workload else [pod]
+        return sum(one.shape.gpus for one in starting) <= self._ledger.promises.left_for(pod.workload)
 
     def _share(self, asked: Asked, promise: Promise) -> Grant | Refusal:
         """The node on which room is kept for the workload, if there is as much as the pod asks for; else any other."""
@@ -303,7 +308,7 @@ class Verbs:
         self, pod: AskedPod, answer: Callable[[Sighting | None], A], *, patient: bool = False
     ) -> A | Awaitable[A]:
         """Answer by what the watch shows of a pod: at once, or after a moment where the caller knows more."""
-        self._check()
+        self._check(pod.key)
         if not pod.metadata.name:
             raise WireError("Pod.metadata.name is missing")
         seen = self._ledger.seen(pod.key, pod.metadata.uid)
@@ -315,7 +320,7 @@ class Verbs:
 
     async def _later(self, pod: AskedPod, answer: Callable[[Sighting | None], A], longest: float) -> A:
         shown = await self._ledger.arrivals.wait(pod.metadata.uid, pod.version, self._clock(), longest)
-        self._check()
+        self._check(pod.key)
         return answer(self._ledger.seen(pod.key, pod.metadata.uid) if shown else self._overtaken(pod))
 
     def _overtaken(self, pod: AskedPod) -> Sighting | None:
@@ -325,11 +330,11 @@ class Verbs:
             self._ledger.overtaken(pod.key)
         return seen
 
-    def _check(self) -> None:
-        """Raise why nothing can be decided at this moment, if so; else let what is over be over."""
+    def _check(self, asked: str = "") -> None:
+        """Raise why nothing can be decided at this moment, if so; else let what is over be over, first of all asked."""
         if problem := self._unavailable():
             raise problem
-        self._ledger.expire(self._clock())
+        self._ledger.expire(self._clock(), asked)
 
     def _may_preempt(self, snapshot: Snapshot, seen: Sighting, workload: Workload) -> bool:
         """Whether kube-scheduler may make room for the pod: its gates are open, and no plan does it already."""

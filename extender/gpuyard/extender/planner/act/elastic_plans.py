@@ -107,16 +107,23 @@ class ElasticPlans:
         self.resume()
         self._forget()
         for plan in self._under_way():
-            held = self._held.get(plan.metadata.uid)
-            if held is None:
-                self._answer(plan)
-            else:
-                self._advance(held, plan)
+            try:
+                self._go_on(plan)
+            except Exception:
+                # Whatever is wrong with one of them, the others are answered.
+                log.exception("elastic-plan-failed", plan=plan.name)
             # There may be many, and the verbs are to be answered.
             await asyncio.sleep(0)
         self._keep()
         for held in list(self._held.values()):
             await self._tell(held)
+
+    def _go_on(self, plan: Plan) -> None:
+        held = self._held.get(plan.metadata.uid)
+        if held is None:
+            self._answer(plan)
+        else:
+            self._advance(held, plan)
 
     def _under_way(self) -> list[Plan]:
         """The plans by others that have not ended, the oldest first."""

@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from gpuyard.common.extender_config import Keep
 from gpuyard.common.plans.plan import Plan
 from gpuyard.common.plans.store import Store
+from gpuyard.engine.kube.faults import ignore
+from gpuyard.engine.kube.meta import read
 from gpuyard.engine.kube.times import moment
 
 INTERVAL = 60.0
@@ -34,10 +36,15 @@ class Pruner:
 
 def surplus(plans: Mapping[str, Plan], keep: Keep, today: float) -> list[Plan]:
     """The plans that have ended and are not kept, the oldest last."""
-    ended = sorted((plan for plan in plans.values() if not plan.runs), key=_end, reverse=True)
-    return [plan for place, plan in enumerate(ended) if place >= keep.count or today - _end(plan) > keep.age]
+    due: list[Plan] = []
+    for elastic in (False, True):
+        # Other writers may have theirs refused again and again; what moved pods are made of is kept for `uninstall`.
+        ended = [one for one in plans.values() if one.elastic is elastic and not (one.runs or one.status.kept)]
+        ended.sort(key=_end, reverse=True)
+        due += [plan for place, plan in enumerate(ended) if place >= keep.count or today - _end(plan) > keep.age]
+    return sorted(due, key=_end, reverse=True)
 
 
 def _end(plan: Plan) -> int:
-    """When a plan ended; one that does not say counts as old."""
-    return moment(plan.status.finished) if plan.status.finished else 0
+    """When a plan ended; one that does not say, or not so that it can be read, counts as old."""
+    return read(moment, plan.status.finished or None, "status.finished", ignore, 0)
