@@ -15,7 +15,8 @@ from gpuyard.extender.planner.loop import _is_same
 from msgspec.structs import replace
 
 from tests.extender.builders import Json, group, meta, node, pod, queue
-from tests.extender.planner.builders import error, plan
+from tests.extender.planner.builders import error
+from tests.extender.planner.builders import plan as a_plan
 from tests.extender.planner.stage import PLANS, Stage
 
 IN_JOB = {"pod-group-name": "job"}
@@ -510,7 +511,7 @@ async def test_whatever_is_wrong_with_a_look_the_next_one_comes(monkeypatch: pyt
 def test_a_plan_is_ours_by_its_uid_and_only_while_that_is_not_known_by_what_it_says(
     uid: str, found: str, *, is_ours: bool
 ) -> None:
-    ours, theirs = (replace(plan(), metadata=Meta(name="reclaim-1", uid=one)) for one in (uid, found))
+    ours, theirs = (replace(a_plan(), metadata=Meta(name="reclaim-1", uid=one)) for one in (uid, found))
     assert _is_same(ours, theirs) is is_ours
     assert not _is_same(None, theirs)
     assert not _is_same(
