@@ -298,14 +298,15 @@ def test_calls_that_cannot_be_read_are_told_of(yard: Yard, impatient: Prometheus
 
 
 def test_slow_answers_are_told_of(yard: Yard, impatient: Prometheus) -> None:
-    # The largest list that is taken apart before it is refused: no call of a kube-scheduler takes that long.
-    question = b'{"Pod": {"metadata": {"name": "p"}}, "Nodes": {"items": [' + b"1," * 3_900_000 + b"1]}}"
+    # Of a pod that does not exist the watch is waited for, 100 ms, and then for a second no more.
+    nobody = {"name": "nobody", "namespace": yard.namespace, "uid": "uid-of-nobody"}
+    question = json.dumps({"Pod": {"metadata": nobody}, "NodeNames": ["node-1"]}).encode()
 
     def asked() -> bool:
         yard.ask("filter", question)
         return "GpuyardSlow" in impatient.firing()
 
-    eventually(asked, within=60, pause=0.5)
+    eventually(asked, within=60, pause=1.2)
 
 
 def test_a_queue_that_cannot_be_used_as_it_is_written_is_told_of(yard: Yard, impatient: Prometheus) -> None:
