@@ -1,7 +1,6 @@
 """What users apply, applied: all wires from the topology to Prometheus, two extenders, and nothing left at the end.
 
-The tests tell one story of one cluster, in their order: the mock is uninstalled first, and in the five minutes in which
-kubelet does not let go of its GPUs the extenders are tried.
+They tell one story in order: the mock is uninstalled first; while kubelet keeps its GPUs, the extenders are tried.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
                   ▲                                        │
                   └──────────── the grant lapses ──────────┘
 
-The heir is the pod that the promise names, while it waits; else the first that may inherit (`engine.promises.inherits`)
+The heir is the pod that the promise names, while it waits; else the first that may inherit (`rules.promises.inherits`)
 and is let through to its node: only that assigns it. An open promise keeps its room from all others but those
 whom `verbs/node_room.py` lets go first; a taken one counts as its heir does.
 
